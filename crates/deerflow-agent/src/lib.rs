@@ -1,0 +1,1 @@
+//! The kernel: loop, middleware trait, chain.

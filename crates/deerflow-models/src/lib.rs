@@ -1,0 +1,1 @@
+//! Provider adapters, history legalising, record and replay.

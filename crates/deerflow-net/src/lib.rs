@@ -1,0 +1,1 @@
+//! The one HTTP client and server-sent event decoding.

@@ -1,0 +1,1 @@
+//! Admission, workers, recovery, run events.

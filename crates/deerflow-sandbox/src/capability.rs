@@ -1,0 +1,41 @@
+//! What the sandbox of this machine can do, said truthfully.
+
+use serde::Serialize;
+
+/// How commands are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Own launcher: namespaces, landlock, seccomp.
+    Namespaces,
+    /// The `bwrap` program.
+    Bwrap,
+    /// No boundary; asked for by name.
+    Host,
+    /// Commands are withdrawn.
+    None,
+}
+
+impl Tier {
+    /// Name for reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Bwrap => "bwrap",
+            Self::Host => "host",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The state of a provider, for `doctor`, `/health` and the assembly of tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Capability {
+    /// Tier in force.
+    pub tier: Tier,
+    /// Commands can be offered to the model.
+    pub bash: bool,
+    /// Why better tiers were refused, one line each; what is degraded.
+    pub reasons: Vec<String>,
+}

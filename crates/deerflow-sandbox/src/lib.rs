@@ -1,0 +1,1 @@
+//! The isolated computer: virtual paths, files, shell.

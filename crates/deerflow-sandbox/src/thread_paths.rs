@@ -1,0 +1,186 @@
+//! Where a thread's files live on the host.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+
+use crate::SandboxError;
+
+/// The host directories of one thread: `{base}/users/{user}/threads/{thread}/…`. `user-data` and `acp-workspace` are shown to
+/// the agent; `private/home` and `private/tmp` are its `HOME` and `/tmp`, persistent and outside the artifact tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadPaths {
+    base: PathBuf,
+    user: String,
+    thread: String,
+}
+
+impl ThreadPaths {
+    /// The paths of a thread beneath `base` (the data directory).
+    ///
+    /// # Errors
+    /// [`SandboxError::InvalidId`] unless both ids are 1 to 64 of `[A-Za-z0-9_-]`.
+    pub fn new(base: &Path, user_id: &str, thread_id: &str) -> Result<Self, SandboxError> {
+        for (what, id) in [("user", user_id), ("thread", thread_id)] {
+            let valid = (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            if !valid {
+                return Err(SandboxError::InvalidId { what });
+            }
+        }
+        Ok(Self { base: base.to_owned(), user: user_id.to_owned(), thread: thread_id.to_owned() })
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Directory of the user.
+    #[must_use]
+    pub fn user_dir(&self) -> PathBuf {
+        self.base.join("users").join(&self.user)
+    }
+
+    /// Directory of the thread; deleting it deletes the thread's files.
+    #[must_use]
+    pub fn thread_dir(&self) -> PathBuf {
+        self.user_dir().join("threads").join(&self.thread)
+    }
+
+    /// `/mnt/user-data`.
+    #[must_use]
+    pub fn user_data(&self) -> PathBuf {
+        self.thread_dir().join("user-data")
+    }
+
+    /// `/mnt/user-data/workspace`.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.user_data().join("workspace")
+    }
+
+    /// `/mnt/user-data/uploads`.
+    #[must_use]
+    pub fn uploads(&self) -> PathBuf {
+        self.user_data().join("uploads")
+    }
+
+    /// `/mnt/user-data/outputs`.
+    #[must_use]
+    pub fn outputs(&self) -> PathBuf {
+        self.user_data().join("outputs")
+    }
+
+    /// `/mnt/acp-workspace`.
+    #[must_use]
+    pub fn acp_workspace(&self) -> PathBuf {
+        self.thread_dir().join("acp-workspace")
+    }
+
+    /// `HOME` of commands.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.thread_dir().join("private").join("home")
+    }
+
+    /// `/tmp` of commands.
+    #[must_use]
+    pub fn tmp(&self) -> PathBuf {
+        self.thread_dir().join("private").join("tmp")
+    }
+
+    /// Makes what is missing, mode 0700, owned by this process.
+    ///
+    /// # Errors
+    /// [`SandboxError::Io`] and the like when a directory cannot be made.
+    pub fn ensure(&self) -> Result<(), SandboxError> {
+        self.ensure_owned(None)
+    }
+
+    /// The same; with `owner` (when the server is root) the directories that commands write to belong to that user and
+    /// `user-data` itself to the server, so that a command cannot replace its entries.
+    pub(crate) fn ensure_owned(&self, owner: Option<u32>) -> Result<(), SandboxError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let fail = |error: &std::io::Error| SandboxError::system("making the thread directory", error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.thread_dir()).map_err(|e| fail(&e))?;
+        let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let thread = rustix::fs::open(self.thread_dir(), open, Mode::empty()).map_err(|e| fail(&e.into()))?;
+        let make = |parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>| {
+            ensure_dir(parent, name, mode, owner).map_err(|errno| fail(&errno.into()))
+        };
+        // Root keeps `user-data` for itself but lets the sandbox user through it; the thread directory above is 0700.
+        let user_data = make(&thread, "user-data", if owner.is_some() { 0o755 } else { 0o700 }, None)?;
+        for name in ["workspace", "uploads", "outputs"] {
+            make(&user_data, name, 0o700, owner)?;
+        }
+        make(&thread, "acp-workspace", 0o700, owner)?;
+        let private = make(&thread, "private", 0o700, None)?;
+        make(&private, "home", 0o700, owner)?;
+        make(&private, "tmp", 0o700, owner)?;
+        Ok(())
+    }
+}
+
+/// Opens or makes `name` without following a link: a command may have put one there.
+fn ensure_dir(parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>) -> Result<OwnedFd, Errno> {
+    let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = match rustix::fs::openat(parent, name, open, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+            match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            let dir = rustix::fs::openat(parent, name, open, Mode::empty())?;
+            // The umask does not decide here.
+            rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            dir
+        }
+        Err(errno) => return Err(errno),
+    };
+    let stat = rustix::fs::fstat(&dir)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_dir() {
+        return Err(Errno::NOTDIR);
+    }
+    if let Some(uid) = owner
+        && stat.st_uid != uid
+    {
+        rustix::fs::chownat(dir.as_fd(), "", Some(Uid::from_raw(uid)), Some(Gid::from_raw(uid)), AtFlags::EMPTY_PATH)?;
+    }
+    Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_could_leave_the_tree_are_refused() {
+        for id in ["", ".", "..", "a/b", "a b", "é", "a\0", &"x".repeat(65)] {
+            assert!(ThreadPaths::new(Path::new("/b"), id, "t").is_err(), "{id:?}");
+            assert!(ThreadPaths::new(Path::new("/b"), "u", id).is_err(), "{id:?}");
+        }
+        let paths = ThreadPaths::new(Path::new("/b"), "u-1", "T_2").unwrap();
+        assert_eq!(paths.outputs(), Path::new("/b/users/u-1/threads/T_2/user-data/outputs"));
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_workspace_is_replaced_not_followed() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let paths = ThreadPaths::new(base.path(), "u", "t").unwrap();
+        paths.ensure().unwrap();
+        std::fs::remove_dir(paths.workspace()).unwrap();
+        std::os::unix::fs::symlink(outside.path(), paths.workspace()).unwrap();
+        paths.ensure().unwrap();
+        assert!(std::fs::symlink_metadata(paths.workspace()).unwrap().is_dir());
+        assert!(outside.path().exists());
+    }
+}

@@ -1,0 +1,1 @@
+//! Token estimates that need no network.
