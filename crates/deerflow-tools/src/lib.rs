@@ -1,1 +1,3 @@
 //! Built-in tools.
+
+pub mod neutralise;
