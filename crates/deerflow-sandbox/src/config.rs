@@ -115,7 +115,9 @@ impl SandboxConfig {
                 Ok(ProviderKind::Isolated)
             }
             "host" => Ok(ProviderKind::Host),
-            other => Err(SandboxError::Config { message: format!("unknown sandbox.use '{other}'; use 'isolated' or 'host'") }),
+            other => Err(SandboxError::Config {
+                message: format!("unknown sandbox.use '{other}'; use 'isolated' or 'host'"),
+            }),
         }
     }
 
@@ -149,7 +151,9 @@ impl SandboxConfig {
         let mut usable: Vec<MountConfig> = Vec::new();
         for mount in &self.mounts {
             match mount_problem(mount) {
-                Some(problem) => tracing::warn!(container_path = %mount.container_path, problem, "sandbox mount left out"),
+                Some(problem) => {
+                    tracing::warn!(container_path = %mount.container_path, problem, "sandbox mount left out")
+                }
                 None => {
                     let mut mount = mount.clone();
                     mount.container_path = mount.container_path.trim_end_matches('/').to_owned();
@@ -161,8 +165,10 @@ impl SandboxConfig {
     }
 }
 
-const SYSTEM: [&str; 15] =
-    ["/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr"];
+const SYSTEM: [&str; 15] = [
+    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
+    "/tmp", "/usr",
+];
 
 fn mount_problem(mount: &MountConfig) -> Option<&'static str> {
     let path = mount.container_path.trim_end_matches('/');
@@ -221,14 +227,19 @@ mod tests {
 
     #[test]
     fn mounts_over_reserved_places_are_left_out() {
-        let mount = |container: &str| MountConfig { host_path: "/usr".into(), container_path: container.into(), read_only: true };
+        let mount = |container: &str| MountConfig {
+            host_path: "/usr".into(),
+            container_path: container.into(),
+            read_only: true,
+        };
         for bad in ["/mnt/user-data/x", "/mnt", "/", "/etc/x", "/proc", "relative", "/a/../b", "/mnt/skills/public"] {
             assert!(mount_problem(&mount(bad)).is_some(), "{bad}");
         }
         for good in ["/mnt/data", "/srv/data", "/mnt/skills-extra"] {
             assert_eq!(mount_problem(&mount(good)), None, "{good}");
         }
-        let missing = MountConfig { host_path: "/no/such/dir".into(), container_path: "/mnt/data".into(), read_only: false };
+        let missing =
+            MountConfig { host_path: "/no/such/dir".into(), container_path: "/mnt/data".into(), read_only: false };
         assert!(mount_problem(&missing).is_some());
     }
 }

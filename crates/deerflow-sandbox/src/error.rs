@@ -81,7 +81,9 @@ pub enum SandboxError {
         limit: u64,
     },
     /// The file is not text.
-    #[error("'{path}' is a binary file ({kind}, {size} bytes), not text; hint: inspect it with a command or a tool for its type")]
+    #[error(
+        "'{path}' is a binary file ({kind}, {size} bytes), not text; hint: inspect it with a command or a tool for its type"
+    )]
     Binary {
         /// Virtual path.
         path: String,
@@ -91,7 +93,9 @@ pub enum SandboxError {
         size: u64,
     },
     /// The text cannot be written back in the encoding of the file without loss.
-    #[error("cannot write '{path}' as {encoding}: the text has characters that this encoding lacks, or the file is not valid {encoding}")]
+    #[error(
+        "cannot write '{path}' as {encoding}: the text has characters that this encoding lacks, or the file is not valid {encoding}"
+    )]
     Encoding {
         /// Virtual path.
         path: String,
@@ -203,9 +207,11 @@ impl SandboxError {
             Errno::NOSPC | Errno::DQUOT => Self::DiskFull { path },
             Errno::NXIO => Self::NotRegular { path, kind: "fifo, socket or device" },
             Errno::NAMETOOLONG => Self::InvalidPath { path, reason: "a name in it is too long" },
-            other => {
-                Self::Io { action, path: Some(path), message: std::io::Error::from_raw_os_error(other.raw_os_error()).to_string() }
-            }
+            other => Self::Io {
+                action,
+                path: Some(path),
+                message: std::io::Error::from_raw_os_error(other.raw_os_error()).to_string(),
+            },
         }
     }
 

@@ -1,1 +1,32 @@
 //! The isolated computer: virtual paths, files, shell.
+//!
+//! Invariant: what a model asks for reaches the host only through a [`VirtualPath`], opened name by name beneath a directory
+//! the server owns, or through a command confined by the kernel. No result and no error names a host path.
+//!
+//! - [`SandboxProvider`] and [`Sandbox`]: what the rest of the house uses.
+//! - [`VirtualPath`], [`ThreadPaths`], [`ThreadFiles`]: paths and files.
+//! - [`text`]: the one decoder for reading, searching and editing.
+
+mod capability;
+mod config;
+mod error;
+mod files;
+mod local;
+mod mask;
+mod path;
+mod sandbox;
+pub mod text;
+mod thread_paths;
+
+pub use capability::{Capability, Tier};
+pub use config::{MountConfig, NetworkMode, ProviderKind, SandboxConfig};
+pub use error::SandboxError;
+pub use files::{
+    Access, EditOutcome, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome, GrepQuery, ListedEntry,
+    Listing, MAX_TEXT_BYTES, Mount, MountTable, ThreadFiles, WriteOutcome,
+};
+pub use mask::PathMask;
+pub use path::{ACP_WORKSPACE, OUTPUTS, SKILLS, UPLOADS, USER_DATA, VirtualPath, VirtualRoot, WORKSPACE};
+pub use sandbox::{Cut, ExecOutput, ExecRequest, LimitHit, Replacement, Sandbox, SandboxProvider};
+pub use text::{LineEnding, TextEncoding, TextFile};
+pub use thread_paths::ThreadPaths;

@@ -76,7 +76,12 @@ pub trait Sandbox: Send + Sync {
     ///
     /// # Errors
     /// As [`Sandbox::write_text`].
-    async fn write_bytes(&self, path: &VirtualPath, bytes: Vec<u8>, expect: Expect) -> Result<WriteOutcome, SandboxError>;
+    async fn write_bytes(
+        &self,
+        path: &VirtualPath,
+        bytes: Vec<u8>,
+        expect: Expect,
+    ) -> Result<WriteOutcome, SandboxError>;
 
     /// Adds text at the end of a file (in the encoding that its byte order mark names), making it when absent.
     ///

@@ -24,7 +24,8 @@ impl ThreadPaths {
     /// [`SandboxError::InvalidId`] unless both ids are 1 to 64 of `[A-Za-z0-9_-]`.
     pub fn new(base: &Path, user_id: &str, thread_id: &str) -> Result<Self, SandboxError> {
         for (what, id) in [("user", user_id), ("thread", thread_id)] {
-            let valid = (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            let valid =
+                (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
             if !valid {
                 return Err(SandboxError::InvalidId { what });
             }
@@ -139,8 +140,10 @@ fn ensure_dir(parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>) -> Re
                 Err(errno) => return Err(errno),
             }
             let dir = rustix::fs::openat(parent, name, open, Mode::empty())?;
-            // The umask does not decide here.
-            rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            if mode & 0o077 != 0 {
+                // The umask does not decide here. Only the server can write to this parent, so the name cannot be swapped.
+                rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            }
             dir
         }
         Err(errno) => return Err(errno),
