@@ -8,7 +8,9 @@ use crate::loader::{Env, HOME_VARIABLE};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
     /// Neither `DEER_FLOW_HOME` nor `HOME` says where.
-    #[error("no home folder: neither `DEER_FLOW_HOME` nor `HOME` is set (hint: set `DEER_FLOW_HOME` to a folder for data)")]
+    #[error(
+        "no home folder: neither `DEER_FLOW_HOME` nor `HOME` is set (hint: set `DEER_FLOW_HOME` to a folder for data)"
+    )]
     Unset,
     /// `HOME` is needed and is not an absolute path.
     #[error("`HOME` is not an absolute path: {home:?} (hint: set `DEER_FLOW_HOME` to a folder for data)")]

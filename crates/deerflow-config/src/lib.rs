@@ -68,6 +68,7 @@ mod path;
 mod providers;
 mod redact;
 mod registry;
+mod reporter;
 mod secret;
 mod shape;
 mod shape_check;

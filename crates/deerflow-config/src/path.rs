@@ -108,3 +108,10 @@ impl fmt::Display for KeyPath {
         Ok(())
     }
 }
+
+impl From<&str> for KeyPath {
+    /// As [`KeyPath::parse`]; text that is not a path is taken as one key.
+    fn from(text: &str) -> Self {
+        if text.is_empty() { Self::root() } else { Self::parse(text).unwrap_or_else(|| Self::root().key(text)) }
+    }
+}

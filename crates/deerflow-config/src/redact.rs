@@ -141,7 +141,8 @@ fn sensitive_key_in(line: &str) -> Option<(&str, usize, usize)> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     line.match_indices([':', '=']).find_map(|(at, _)| {
         let before = line[..at].trim_end().trim_end_matches(['"', '\'']);
-        let start = before.rfind(|c| !is_word(c)).map_or(0, |i| i + before[i..].chars().next().map_or(1, char::len_utf8));
+        let start =
+            before.rfind(|c| !is_word(c)).map_or(0, |i| i + before[i..].chars().next().map_or(1, char::len_utf8));
         let key = &before[start..];
         let value = &line[at + 1..];
         let value_at = at + 1 + (value.len() - value.trim_start_matches([' ', '\t']).len());

@@ -108,7 +108,9 @@ impl<'de> Visitor<'de> for KindVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Kind, E> {
-        Number::from_f64(value).map(Kind::Number).ok_or_else(|| E::custom("infinite and not-a-number are not supported"))
+        Number::from_f64(value)
+            .map(Kind::Number)
+            .ok_or_else(|| E::custom("infinite and not-a-number are not supported"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
