@@ -1,0 +1,256 @@
+//! The loop. A run is a sequence of steps, each committed before the next begins.
+
+use crate::middleware::{Flow, Hook, JumpTarget, Middleware};
+use crate::{Agent, RunContext};
+use deerflow_core::ports::{OpenEffect, RunOutcome, StepCommit, StepKind};
+use deerflow_core::run::Next;
+use deerflow_core::{
+    AgentError, AgentEvent, CheckpointId, Lineage, NodeUpdate, RunStatus, StateUpdate, ThreadState, Usage,
+    message::kwargs,
+};
+use std::sync::Arc;
+
+/// How a run begins.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// With this input, on top of whatever the thread holds.
+    Input(StateUpdate),
+    /// Where the last committed step left off.
+    Resume,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// State at the end.
+    pub state: Arc<ThreadState>,
+    /// What was written as the run's outcome.
+    pub outcome: RunOutcome,
+    /// Last checkpoint.
+    pub checkpoint_id: Option<CheckpointId>,
+}
+
+/// A run in progress.
+pub(crate) struct Run<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) ctx: &'a RunContext,
+    pub(crate) lineage: Lineage,
+    pub(crate) state: Arc<ThreadState>,
+    pub(crate) head: Option<CheckpointId>,
+    pub(crate) open_effects: Vec<OpenEffect>,
+    pub(crate) turns: u32,
+    next: Next,
+    step: u64,
+    usage: Usage,
+}
+
+impl<'a> Run<'a> {
+    /// Takes up the thread where its last step left it.
+    pub(crate) async fn open(agent: &'a Agent, ctx: &'a RunContext) -> Result<Run<'a>, AgentError> {
+        let lineage = Lineage { thread_id: ctx.thread_id.clone(), namespace: ctx.namespace.clone() };
+        let head = agent.log.load(&lineage, None).await?;
+        let mut run = Self {
+            agent,
+            ctx,
+            lineage,
+            state: Arc::default(),
+            head: None,
+            open_effects: Vec::new(),
+            turns: 0,
+            next: Next::Done,
+            step: 0,
+            usage: Usage::default(),
+        };
+        if let Some(head) = head {
+            run.state = Arc::new(head.state);
+            run.head = Some(head.id);
+            run.open_effects = head.open_effects;
+            run.next = head.next;
+            run.step = head.step + 1;
+        }
+        Ok(run)
+    }
+
+    /// The loop.
+    pub(crate) async fn drive(mut self, start: Start) -> Result<Outcome, AgentError> {
+        if let Start::Input(input) = start {
+            self.input(input).await?;
+        }
+        loop {
+            self.ctx.check_cancelled()?;
+            match self.next {
+                Next::Model => self.model_turn().await?,
+                Next::Tools => self.tool_batch().await?,
+                Next::End | Next::Done => return self.end().await,
+            }
+        }
+    }
+
+    /// Applies the input and runs `before_agent`: one step, so that the user's words are durable before anything is done.
+    async fn input(&mut self, input: StateUpdate) -> Result<(), AgentError> {
+        let mut step = Step::default();
+        // A batch that was interrupted is answered first: its calls must not dangle in front of the new message.
+        if self.next == Next::Tools {
+            let settled = self.settle_interrupted_batch();
+            step.write(&mut self.state, "tools", settled)?;
+        }
+        step.write(&mut self.state, "__input__", input)?;
+        let jump = self.hooks(&mut step, Phase::BeforeAgent).await?;
+        let next = target(jump).unwrap_or(Next::Model);
+        self.commit(StepKind::Input, next, step, None).await
+    }
+
+    /// Runs `after_agent` and writes how the run ended.
+    async fn end(mut self) -> Result<Outcome, AgentError> {
+        let mut step = Step::default();
+        self.hooks(&mut step, Phase::AfterAgent).await?;
+        let failed = self.state.last_ai().filter(|m| m.flag(kwargs::ERROR_FALLBACK));
+        let outcome = RunOutcome {
+            status: if failed.is_some() { RunStatus::Error } else { RunStatus::Success },
+            error: failed.map(|m| m.text().into_owned()),
+            stop_reason: self.ctx.stop_reason(),
+            usage: self.usage.clone(),
+        };
+        self.commit(StepKind::End, Next::Done, step, Some(outcome.clone())).await?;
+        Ok(Outcome { state: self.state, outcome, checkpoint_id: self.head })
+    }
+
+    /// Runs one phase of hooks; a jump skips those that remain.
+    pub(crate) async fn hooks(&mut self, step: &mut Step, phase: Phase) -> Result<Option<JumpTarget>, AgentError> {
+        let forward = matches!(phase, Phase::BeforeAgent | Phase::BeforeModel);
+        let count = self.agent.chain.len();
+        for position in 0..count {
+            let middleware = &self.agent.chain[if forward { position } else { count - 1 - position }];
+            let Hook { update, flow } = phase.call(middleware.as_ref(), self.ctx, &self.state).await?;
+            if !update.is_empty() {
+                step.write(&mut self.state, &format!("{}.{}", middleware.name(), phase.as_str()), update)?;
+            }
+            if let Flow::JumpTo(target) = flow {
+                return Ok(Some(target));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes a step durable, then tells the outside.
+    pub(crate) async fn commit(
+        &mut self,
+        kind: StepKind,
+        next: Next,
+        step: Step,
+        outcome: Option<RunOutcome>,
+    ) -> Result<(), AgentError> {
+        for update in &step.updates {
+            for message in update.update.messages.iter().filter(|_| update.node == "model") {
+                if let Some(usage) = message.as_ai().and_then(|part| part.usage_metadata.as_ref()) {
+                    self.usage.add(usage);
+                }
+            }
+        }
+        let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
+        let committed = self.agent.log.commit(commit).await?;
+        self.head = committed.checkpoint_id.or(self.head.take());
+        self.open_effects.clear();
+        self.next = next;
+        self.step += 1;
+        for update in step.updates {
+            for message in &update.update.messages {
+                self.ctx.events.send(AgentEvent::Message(message.clone())).await;
+            }
+            self.ctx.events.send(AgentEvent::Update(Arc::new(update))).await;
+        }
+        if let Some(checkpoint_id) = self.head.clone() {
+            let event = AgentEvent::Committed { checkpoint_id, seq: committed.last_seq, usage: self.usage.clone() };
+            self.ctx.events.send(event).await;
+        }
+        Ok(())
+    }
+
+    /// A commit of the coming step with nothing in it yet.
+    pub(crate) fn commit_base(&self, kind: StepKind, next: Next) -> StepCommit {
+        StepCommit {
+            lineage: self.lineage.clone(),
+            run_id: Some(self.ctx.run_id.clone()),
+            parent: self.head.clone(),
+            fence: None,
+            kind,
+            step: self.step,
+            next,
+            updates: Vec::new(),
+            state: self.state.clone(),
+            effects: Vec::new(),
+            events: Vec::new(),
+            outcome: None,
+        }
+    }
+}
+
+/// Writes of the step being made.
+#[derive(Default)]
+pub(crate) struct Step {
+    pub(crate) updates: Vec<NodeUpdate>,
+}
+
+impl Step {
+    /// Applies one node's write to the state and keeps it for the commit. Messages get their ids here, so that the log
+    /// replays to the very same state.
+    pub(crate) fn write(
+        &mut self,
+        state: &mut Arc<ThreadState>,
+        node: &str,
+        mut update: StateUpdate,
+    ) -> Result<(), AgentError> {
+        assign_ids(&mut update);
+        Arc::make_mut(state).apply(&update)?;
+        self.updates.push(NodeUpdate { node: node.to_owned(), update });
+        Ok(())
+    }
+}
+
+/// Gives every message of an update an id.
+pub(crate) fn assign_ids(update: &mut StateUpdate) {
+    for message in update.messages.iter_mut().filter(|m| m.id.is_none()) {
+        Arc::make_mut(message).ensure_id();
+    }
+}
+
+pub(crate) fn target(jump: Option<JumpTarget>) -> Option<Next> {
+    jump.map(|target| match target {
+        JumpTarget::Model => Next::Model,
+        JumpTarget::Tools => Next::Tools,
+        JumpTarget::End => Next::End,
+    })
+}
+
+/// A phase of hooks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Phase {
+    BeforeAgent,
+    BeforeModel,
+    AfterModel,
+    AfterAgent,
+}
+
+impl Phase {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeAgent => "before_agent",
+            Self::BeforeModel => "before_model",
+            Self::AfterModel => "after_model",
+            Self::AfterAgent => "after_agent",
+        }
+    }
+    async fn call(
+        self,
+        middleware: &dyn Middleware,
+        ctx: &RunContext,
+        state: &ThreadState,
+    ) -> Result<Hook, AgentError> {
+        match self {
+            Self::BeforeAgent => middleware.before_agent(ctx, state).await,
+            Self::BeforeModel => middleware.before_model(ctx, state).await,
+            Self::AfterModel => middleware.after_model(ctx, state).await,
+            Self::AfterAgent => middleware.after_agent(ctx, state).await,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The kernel against a scripted model and tools that count.
+
+mod crash;
+mod fixtures;
+mod flow;
+mod tools;
