@@ -7,6 +7,7 @@ mod edit;
 mod ignored;
 mod mounts;
 mod read;
+mod read_dir;
 mod resolve;
 mod search;
 mod walk;
@@ -21,6 +22,7 @@ use crate::{SandboxError, ThreadPaths, VirtualPath};
 
 pub use edit::EditOutcome;
 pub use mounts::{Access, Mount, MountTable};
+pub use read_dir::{DirEntry, EntryKind};
 pub use search::{GlobOutcome, GrepMatch, GrepOutcome, GrepQuery};
 pub use write::{Expect, WriteOutcome};
 

@@ -22,8 +22,8 @@ pub use capability::{Capability, Tier};
 pub use config::{MountConfig, NetworkMode, ProviderKind, SandboxConfig};
 pub use error::SandboxError;
 pub use files::{
-    Access, EditOutcome, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome, GrepQuery, ListedEntry,
-    Listing, MAX_TEXT_BYTES, Mount, MountTable, ThreadFiles, WriteOutcome,
+    Access, DirEntry, EditOutcome, EntryKind, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome,
+    GrepQuery, ListedEntry, Listing, MAX_TEXT_BYTES, Mount, MountTable, ThreadFiles, WriteOutcome,
 };
 pub use mask::PathMask;
 pub use path::{ACP_WORKSPACE, OUTPUTS, SKILLS, UPLOADS, USER_DATA, VirtualPath, VirtualRoot, WORKSPACE};

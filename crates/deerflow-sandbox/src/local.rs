@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::{
-    EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, ThreadFiles, WriteOutcome,
+    DirEntry, EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, ThreadFiles, WriteOutcome,
 };
 use crate::mask::PathMask;
 use crate::sandbox::{ExecOutput, ExecRequest, Replacement, Sandbox};
@@ -91,6 +91,11 @@ impl<S: Shell> Sandbox for LocalSandbox<S> {
     async fn list_dir(&self, path: &VirtualPath, max_depth: usize) -> Result<Listing, SandboxError> {
         let path = path.clone();
         self.blocking("listing", move |files| files.list_dir(&path, max_depth)).await
+    }
+
+    async fn read_dir(&self, path: &VirtualPath) -> Result<Vec<DirEntry>, SandboxError> {
+        let path = path.clone();
+        self.blocking("listing", move |files| files.read_dir(&path)).await
     }
 
     async fn glob(

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::capability::Capability;
-use crate::files::{EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, WriteOutcome};
+use crate::files::{
+    DirEntry, EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, WriteOutcome,
+};
 use crate::text::TextFile;
 use crate::{SandboxError, VirtualPath};
 
@@ -102,6 +104,12 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// Any of the path errors.
     async fn list_dir(&self, path: &VirtualPath, max_depth: usize) -> Result<Listing, SandboxError>;
+
+    /// The entries of one directory, in order of names: nothing left out, links told and not followed.
+    ///
+    /// # Errors
+    /// Any of the path errors.
+    async fn read_dir(&self, path: &VirtualPath) -> Result<Vec<DirEntry>, SandboxError>;
 
     /// Paths beneath a directory that match a glob: `**` is any depth, a pattern without `/` matches names at any depth.
     ///
