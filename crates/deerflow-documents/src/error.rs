@@ -37,13 +37,15 @@ pub enum ConvertError {
         reason: String,
     },
     /// The file does not follow its own format.
-    #[error("the file is damaged ({reason}): open it in the program that made it, save it again and upload the new copy")]
+    #[error(
+        "the file is damaged ({reason}): open it in the program that made it, save it again and upload the new copy"
+    )]
     Damaged {
         /// What was wrong.
         reason: String,
     },
     /// There is no text in this kind of file, or no reader for it.
-    #[error("no text can be taken from {} files{}", .kind.label(), hint(.hint))]
+    #[error("no text can be taken from {} files{}", .kind.label(), hint_text(.hint))]
     Unsupported {
         /// What the file is.
         kind: DocumentKind,
@@ -153,7 +155,7 @@ pub enum UploadError {
     },
 }
 
-fn hint(hint: &str) -> String {
+fn hint_text(hint: &str) -> String {
     if hint.is_empty() { String::new() } else { format!(": {hint}") }
 }
 

@@ -36,8 +36,13 @@ pub fn html_to_markdown(html: &str) -> String {
 pub(crate) fn to_markdown(html: &str) -> (String, Option<String>) {
     let title = Arc::new(Mutex::new(None));
     let seen = Arc::clone(&title);
-    let options =
-        Options { bullet_list_marker: BulletListMarker::Dash, ul_bullet_spacing: 1, ol_number_spacing: 1, hr_style: HrStyle::Dashes, ..Options::default() };
+    let options = Options {
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        hr_style: HrStyle::Dashes,
+        ..Options::default()
+    };
     let converter = HtmlToMarkdown::builder()
         .options(options)
         .skip_tags(DROPPED.to_vec())

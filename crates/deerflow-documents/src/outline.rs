@@ -12,8 +12,7 @@ const PREVIEW_LINES: usize = 5;
 /// Longest heading or preview line, in characters.
 const MAX_LINE_CHARS: usize = 200;
 /// Words that open a section in filings and contracts, where headings are only bold.
-const SECTION_WORDS: [&str; 8] =
-    ["ITEM", "PART", "SECTION", "SCHEDULE", "EXHIBIT", "APPENDIX", "ANNEX", "CHAPTER"];
+const SECTION_WORDS: [&str; 8] = ["ITEM", "PART", "SECTION", "SCHEDULE", "EXHIBIT", "APPENDIX", "ANNEX", "CHAPTER"];
 
 /// One heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,13 +123,7 @@ mod tests {
     fn headings_bold_sections_and_split_numbers_are_found_with_their_lines() {
         let text = "# Sales **review**\n\ntext\n**ITEM 1. Business**\n**Item 2**\n**not a heading**\n\
                     **1.2** **Scope**\n#hashtag\n####### seven\n## Closed ##\n**Chapters of life**";
-        let expected = [
-            ("Sales review", 1),
-            ("ITEM 1. Business", 4),
-            ("Item 2", 5),
-            ("1.2 Scope", 7),
-            ("Closed", 10),
-        ];
+        let expected = [("Sales review", 1), ("ITEM 1. Business", 4), ("Item 2", 5), ("1.2 Scope", 7), ("Closed", 10)];
         assert_eq!(entries(text), expected.map(|(title, line)| (title.to_owned(), line)));
         assert!(outline(text).preview.is_empty());
     }

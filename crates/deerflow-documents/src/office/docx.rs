@@ -128,7 +128,9 @@ impl Body<'_, '_> {
             "p" => self.paragraphs.push(Paragraph::default()),
             "tbl" => self.tables.push(Table::default()),
             // The same content again for old programs; deleted text; a field's code; a property's previous value.
-            skipped @ ("Fallback" | "del" | "instrText" | "rPrChange" | "pPrChange") => self.xml.skip(skipped)?,
+            skipped @ ("Fallback" | "del" | "moveFrom" | "instrText" | "rPrChange" | "pPrChange") => {
+                self.xml.skip(skipped)?
+            }
             "lastRenderedPageBreak" if self.rendered => self.page_break(),
             "br" if attribute(start, "type").is_some_and(|kind| kind == "page") => {
                 if !self.rendered {
@@ -255,7 +257,11 @@ impl Body<'_, '_> {
         }
         if let Some(mark) = self.list_mark(paragraph) {
             let line = format!("{mark}{}", one_line(&text));
-            if self.in_list { self.blocks.push_line(&line) } else { self.blocks.push(&line) }
+            if self.in_list {
+                self.blocks.push_line(&line)
+            } else {
+                self.blocks.push(&line)
+            }
             self.in_list = true;
             return;
         }

@@ -72,8 +72,9 @@ fn slide_parts(package: &mut Package<'_>) -> Result<Vec<String>, ConvertError> {
             && start.local_name().as_ref() == "sldId"
         {
             // The element has an `id` of its own beside the relation's `r:id`.
-            let ids = start.attributes().with_checks(false).flatten().map(|a| a.value.into_owned());
-            parts.extend(ids.filter_map(|id| targets.get(&id)).cloned());
+            let mut attributes = start.attributes();
+            let ids = attributes.with_checks(false).flatten().map(|attribute| attribute.value);
+            parts.extend(ids.filter_map(|id| targets.get(id.as_ref())).cloned());
         }
     }
     Ok(parts)

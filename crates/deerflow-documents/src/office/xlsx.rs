@@ -170,7 +170,6 @@ fn old_text(value: &Data) -> String {
         Data::Bool(value) => bool_text(*value).to_owned(),
         Data::DateTime(value) => date_text(value),
         Data::Error(error) => error.to_string(),
-        _ => value.to_string(),
     }
 }
 
@@ -193,7 +192,8 @@ fn date_text(value: &ExcelDateTime) -> String {
         return format!("{sign}{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     }
     let (year, month, day, hour, minute, second, _) = value.to_ymd_hms_milli();
-    let time = if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") };
+    let time =
+        if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") };
     if (0.0..1.0).contains(&value.as_f64()) {
         return time;
     }

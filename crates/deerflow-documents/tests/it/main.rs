@@ -1,0 +1,1 @@
+//! Conversion and staging, end to end on real files.
