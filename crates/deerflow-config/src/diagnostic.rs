@@ -38,7 +38,7 @@ pub struct Diagnostic {
     /// What to do about it, when that is known.
     pub help: Option<String>,
     pub(crate) source: Option<Arc<NamedSource<String>>>,
-    pub(crate) labels: Vec<(usize, usize, String)>,
+    pub(crate) labels: Vec<(usize, usize, Option<String>)>,
 }
 
 impl fmt::Display for Diagnostic {
@@ -81,7 +81,7 @@ impl miette::Diagnostic for Diagnostic {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let labels = self.labels.iter();
-        Some(Box::new(labels.map(|(at, len, text)| LabeledSpan::new(Some(text.clone()), *at, *len))))
+        Some(Box::new(labels.map(|(at, len, text)| LabeledSpan::new(text.clone(), *at, *len))))
     }
 }
 

@@ -48,7 +48,7 @@
 //! |---|---|
 //! | `deny_unknown_fields` | an unknown key is an error naming the nearest one |
 //! | neither that nor a flattened map | an unknown key is a warning: it is ignored |
-//! | a flattened map of extras | unknown keys are kept; a near miss is a warning, see [`known_extras`](Section) |
+//! | a flattened map of extras | unknown keys are kept; a near miss is a warning |
 //! | `extend("x-aliases" = [..])` on a field | the other spelling is renamed before reading |
 //! | `extend("x-known-extras" = [..])` on a struct | extras that are well known and not remarked on |
 //! | `range`, enums, `required` | checked with position |
@@ -57,6 +57,7 @@
 
 mod config;
 mod diagnostic;
+mod file;
 mod home;
 mod interpolate;
 mod loader;
@@ -86,7 +87,3 @@ pub use providers::{Provider, ProviderError, ProviderKind, provider_names, resol
 pub use redact::{REDACTED, is_sensitive_key, redact_value};
 pub use registry::{Problems, Registry, SCHEMA_ID, Section};
 pub use secret::Secret;
-
-#[cfg(test)]
-#[path = "config_tests.rs"]
-mod tests;

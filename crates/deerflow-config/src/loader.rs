@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::config::{Config, Loaded, fingerprint};
 use crate::diagnostic::{ConfigError, Diagnostic, Severity};
+use crate::file;
 use crate::home::home_dir;
 use crate::interpolate::{Missing, Unset, interpolate};
 use crate::nearest::nearest;
@@ -21,7 +20,6 @@ use crate::registry::{ProblemKind, Registry, Spec};
 use crate::reporter::Reporter;
 use crate::shape::Shape;
 use crate::shape_check::check;
-use crate::yaml;
 
 /// The environment variables, as a map so that loading is a pure function of it.
 pub type Env = BTreeMap<String, String>;
@@ -33,8 +31,6 @@ pub const HOME_VARIABLE: &str = "DEER_FLOW_HOME";
 /// Names the folder in which `config.yaml` is looked for, instead of the working directory.
 pub const PROJECT_ROOT_VARIABLE: &str = "DEER_FLOW_PROJECT_ROOT";
 
-/// A larger file is refused.
-const MAX_BYTES: u64 = 4 << 20;
 const FILE_NAME: &str = "config.yaml";
 
 /// Loads a [`Config`]. The file is the first of: the one given to [`Loader::file`], `DEER_FLOW_CONFIG_PATH`,
@@ -146,17 +142,21 @@ impl Loader {
             None => (None, "configuration".to_owned()),
         };
         let mut reporter = Reporter::new(file_name.clone(), None, partial);
-        let root = match source.as_deref().map(read) {
+        let root = match source.as_deref().map(file::read) {
             None => Some(Node::new(Kind::Map(Vec::new()), Place::default(), Origin::File)),
             Some(Ok(text)) => {
                 reporter = Reporter::new(file_name, Some(&text), partial);
-                parse_root(&text, &mut reporter)
+                file::parse(&text, &mut reporter)
             }
             Some(Err(message)) => {
                 reporter.at_place(Severity::Error, Place::default(), message);
                 None
             }
         };
+        let other_name = self.cwd.join("config.yml");
+        if source.is_none() && other_name.is_file() {
+            reporter.at_place(Severity::Warning, Place::default(), "`config.yml` is not read, name it `config.yaml`");
+        }
         match root {
             Some(root) => self.assemble(root, home, source, reporter),
             None => Checked { source, diagnostics: reporter.finish(), config: None },
@@ -314,91 +314,21 @@ impl Loader {
     }
 }
 
-/// The text of the file, or why there is none.
-fn read(path: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => "no such file".to_owned(),
-        ErrorKind::IsADirectory => "is a folder, not a file".to_owned(),
-        ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
-        _ => format!("cannot be read: {error}"),
-    };
-    // Opening a FIFO would wait for a writer, so ask first.
-    let meta = path.metadata().map_err(failed)?;
-    if meta.is_dir() {
-        return Err("is a folder, not a file".to_owned());
-    }
-    if !meta.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("is larger than {} MiB", MAX_BYTES >> 20));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("is not UTF-8 text (first bad byte on line {line})")
-    })
-}
-
-fn parse_root(text: &str, reporter: &mut Reporter) -> Option<Node> {
-    let mut root = match yaml::parse(text) {
-        Ok(root) => root,
-        Err(error) => {
-            reporter.at_place(Severity::Error, error.place, error.message);
-            return None;
-        }
-    };
-    match root.kind {
-        Kind::Map(_) => {
-            report_duplicates(&mut root, &KeyPath::root(), reporter);
-            Some(root)
-        }
-        Kind::Null => Some(Node::new(Kind::Map(Vec::new()), root.place, Origin::File)),
-        _ => {
-            let message = format!("expected a mapping of sections, found {}", root.describe_kind());
-            reporter.at_node(Severity::Error, &root, &KeyPath::root(), message).value = None;
-            None
-        }
-    }
-}
-
-fn report_duplicates(node: &mut Node, path: &KeyPath, reporter: &mut Reporter) {
-    match &mut node.kind {
-        Kind::List(items) => {
-            for (index, item) in items.iter_mut().enumerate() {
-                report_duplicates(item, &path.index(index), reporter);
-            }
-        }
-        Kind::Map(entries) => {
-            let mut first: BTreeMap<String, Place> = BTreeMap::new();
-            for entry in entries {
-                let path = path.key(&entry.key);
-                if let Some(place) = first.get(&entry.key) {
-                    let message = format!("duplicate key, first set at line {}, column {}", place.line, place.column);
-                    reporter.at_key(Severity::Error, entry, &path, message);
-                    reporter.also(*place, "first set here");
-                    entry.node.removed = true;
-                } else {
-                    first.insert(entry.key.clone(), entry.key_place);
-                    report_duplicates(&mut entry.node, &path, reporter);
-                }
-            }
-        }
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
-    }
-}
-
-/// Tells each list entry what it lacks.
+/// Tells each list entry what it lacks: for an unset variable, or for a bad value that has been reported.
 fn mark_unset(node: &mut Node, missing: &[Vec<Missing>]) {
     let Kind::List(items) = &mut node.kind else { return };
-    for (item, missing) in items.iter_mut().zip(missing).filter(|(_, missing)| !missing.is_empty()) {
+    for (item, missing) in items.iter_mut().zip(missing) {
         let place = item.place;
         let Kind::Map(entries) = &mut item.kind else { continue };
-        let text = |kind| Node::new(kind, place, Origin::File);
-        let each = missing.iter().map(|one| text(Kind::String(format!("{}={}", one.key, one.variable))));
-        let node = text(Kind::List(each.collect()));
+        let bad = entries.iter().filter(|entry| entry.node.removed && entry.node.kind != Kind::Null);
+        let bad = bad.filter(|entry| !missing.iter().any(|one| one.key == entry.key));
+        let unset = missing.iter().map(|one| format!("{}={}", one.key, one.variable));
+        let texts: Vec<String> = unset.chain(bad.map(|entry| format!("{}=", entry.key))).collect();
+        if texts.is_empty() {
+            continue;
+        }
+        let new = |kind| Node::new(kind, place, Origin::File);
+        let node = new(Kind::List(texts.into_iter().map(|text| new(Kind::String(text))).collect()));
         entries.push(Entry { key: "$unset".to_owned(), key_place: place, node });
     }
 }

@@ -49,7 +49,7 @@ pub struct ModelProfile {
     pub use_: String,
     /// The provider's name for the model.
     #[serde(default)]
-    #[schemars(extend("x-aliases" = ["model_name", "model_id"]))]
+    #[schemars(extend("x-aliases" = ["model_name"]))]
     pub model: String,
     /// The name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct ModelProfile {
     pub api_key: Option<Secret>,
     /// The endpoint, up to and without the method's path: `https://api.openai.com/v1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-aliases" = ["api_base", "openai_api_base", "anthropic_api_url", "endpoint"]))]
+    #[schemars(extend("x-aliases" = ["api_base", "openai_api_base", "anthropic_api_url"]))]
     pub base_url: Option<String>,
     /// Longest answer, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -62,7 +62,7 @@ pub(crate) fn apply(root: &mut Node, shape: &Shape<'_>, one: &Override, reporter
             (Kind::Map(_), _) => None,
             (Kind::List(items), Segment::Index(index)) if *index <= items.len() => None,
             (Kind::List(items), Segment::Index(index)) => {
-                Some(format!("cannot set entry {index} of a list that has {}", items.len()))
+                Some(format!("cannot set entry {index} of a list of {}", items.len()))
             }
             (_, Segment::Key(key)) => Some(format!("cannot set `{key}` in {}", node.describe_kind())),
             (_, Segment::Index(index)) => Some(format!("cannot set entry {index} of {}", node.describe_kind())),

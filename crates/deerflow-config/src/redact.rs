@@ -2,19 +2,25 @@
 
 use serde_json::Value;
 
+use crate::nearest::nearest;
+
 /// What stands for a secret in printed values.
 pub const REDACTED: &str = "[redacted]";
 
 /// Parts of a key that make its value a secret, compared in lower case without separators.
 const SENSITIVE: &[&str] = &["key", "secret", "token", "password", "passwd", "credential", "authorization", "cookie"];
 
+/// Names that are looked for when a key is misspelt.
+const SLIPS_FOR: &[&str] = &["api_key", "secret", "token", "password", "credential", "authorization"];
+
 /// Mappings whose values are all taken for secrets, whatever their keys are called.
 const SENSITIVE_MAPS: &[&str] = &["headers", "default_headers", "env", "environment"];
 
-/// Whether a value under this key is a secret by its name: `api_key`, `bot-token`, `clientSecret`, `Authorization`.
+/// Whether a value under this key is a secret by its name: `api_key`, `bot-token`, `clientSecret`, `Authorization`. A slip
+/// for such a name counts: what `api_kye` holds is as secret.
 pub fn is_sensitive_key(key: &str) -> bool {
     let plain: String = key.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect();
-    SENSITIVE.iter().any(|part| plain.contains(part))
+    SENSITIVE.iter().any(|part| plain.contains(part)) || nearest(key, SLIPS_FOR.iter().copied()).is_some()
 }
 
 /// Whether any of the keys on the way to a value makes it a secret.
@@ -93,7 +99,7 @@ pub(crate) fn mask_source(text: &str) -> String {
             }
         }
         let Some((key, key_at, value_at)) = sensitive_key_in(line) else {
-            masked.push_str(line);
+            push_without_password(&mut masked, line);
             continue;
         };
         let value = line[value_at..].trim();
@@ -104,7 +110,7 @@ pub(crate) fn mask_source(text: &str) -> String {
         } else if value.starts_with(['|', '>']) {
             block = Some((key_at, Block::Text));
             masked.push_str(line);
-        } else if value.starts_with('$') && !value.starts_with("$$") && !value.contains([',', ' ']) {
+        } else if is_plain_limit(key, value) || is_variable(value) {
             masked.push_str(line);
         } else {
             // A quoted value may run on over deeper lines; a plain one too.
@@ -148,6 +154,34 @@ fn sensitive_key_in(line: &str) -> Option<(&str, usize, usize)> {
         let value_at = at + 1 + (value.len() - value.trim_start_matches([' ', '\t']).len());
         (is_sensitive_key(key) || SENSITIVE_MAPS.contains(&key)).then_some((key, start, value_at))
     })
+}
+
+/// A number or a boolean that is no secret whatever its key: `max_tokens: 5`.
+fn is_plain_limit(key: &str, value: &str) -> bool {
+    let spelled_out = ["password", "secret"].iter().any(|part| key.to_lowercase().contains(part));
+    !spelled_out && (value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "null" | "~"))
+}
+
+/// The name of a variable is shown; it is what the problem is about.
+fn is_variable(value: &str) -> bool {
+    value.starts_with('$') && !value.starts_with("$$") && !value.contains([',', ' '])
+}
+
+/// Pushes `line` with the password of a URL in it starred.
+fn push_without_password(out: &mut String, line: &str) {
+    let password = line.find("://").map(|at| at + 3).and_then(|start| {
+        let authority = line[start..].split(['/', '?', '#', ' ', '"', '\'']).next()?;
+        let (userinfo, _) = authority.rsplit_once('@')?;
+        let (user, _) = userinfo.split_once(':')?;
+        Some((start + user.len() + 1, start + userinfo.len()))
+    });
+    match password {
+        None => out.push_str(line),
+        Some((from, to)) => {
+            mask_after(out, &line[..to], from);
+            out.push_str(&line[to..]);
+        }
+    }
 }
 
 /// Pushes `line` with everything from byte `from` starred, line end kept.

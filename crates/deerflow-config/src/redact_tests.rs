@@ -3,7 +3,9 @@ use serde_json::json;
 
 #[test]
 fn keys_that_say_secret_are_secret() {
-    for key in ["api_key", "apiKey", "gemini_api_key", "bot-token", "client_secret", "DB_PASSWORD", "Authorization"] {
+    for key in
+        ["api_key", "apiKey", "gemini_api_key", "bot-token", "client_secret", "DB_PASSWORD", "Authorization", "api_kye"]
+    {
         assert!(is_sensitive_key(key), "{key}");
     }
     for key in ["name", "base_url", "model", "enabled"] {
@@ -39,13 +41,13 @@ fn a_url_without_password_is_left_alone() {
 fn snippets_hide_secrets_and_keep_positions() {
     let text = "models:\n  - name: é\n    api_key: sk-é9\n    inline: {token: abc, x: 1}\n    base_url: https://x\n\
                 secret: |\n  line one\n  two\nkeys:\n- one\n- two\nheaders:\n  X-A: b\nvar_key: $NAME\ntitle: t\n\
-                token_usage:\n  enabled: true\n";
+                token_usage:\n  enabled: true\nmax_tokens: 5\napi_kye: sk\nurl: 'redis://u:pw@h/0'\n";
     let masked = mask_source(text);
     assert_eq!(masked.len(), text.len());
     assert_eq!(
         masked,
         "models:\n  - name: é\n    api_key: ******\n    inline: {token: **********\n    base_url: https://x\n\
          secret: |\n  ********\n  ***\nkeys:\n*****\n*****\nheaders:\n  X-A: *\nvar_key: $NAME\ntitle: t\n\
-         token_usage:\n  enabled: true\n"
+         token_usage:\n  enabled: true\nmax_tokens: 5\napi_kye: **\nurl: 'redis://u:**@h/0'\n"
     );
 }

@@ -112,7 +112,7 @@ impl Reporter {
             }
         }
         if diagnostic.line > 0 {
-            self.label(&mut diagnostic, place, message.clone());
+            self.label(&mut diagnostic, place, None);
         }
         diagnostic.message = message;
         let at = self.diagnostics.len();
@@ -120,19 +120,18 @@ impl Reporter {
         &mut self.diagnostics[at]
     }
 
-    fn label(&self, diagnostic: &mut Diagnostic, place: Place, text: String) {
-        let length = self.source.as_ref().map_or(0, |source| source.inner().len());
-        if let Some((at, len)) = place.bytes
-            && at < length
-        {
-            diagnostic.labels.push((at, len.min(length - at), text));
+    fn label(&self, diagnostic: &mut Diagnostic, place: Place, text: Option<String>) {
+        let Some(source) = self.source.as_ref().map(|source| source.inner()) else { return };
+        let (at, len) = place.bytes.unwrap_or_else(|| (offset_of(source, place), 0));
+        if at <= source.len() {
+            diagnostic.labels.push((at, len.min(source.len() - at), text));
         }
     }
 
     /// Adds a second pointer to the newest problem.
     pub(crate) fn also(&mut self, place: Place, text: &str) {
         if let Some(mut diagnostic) = self.diagnostics.pop() {
-            self.label(&mut diagnostic, place, text.to_owned());
+            self.label(&mut diagnostic, place, Some(text.to_owned()));
             self.diagnostics.push(diagnostic);
         }
     }
@@ -142,4 +141,13 @@ impl Reporter {
         self.diagnostics.sort_by_key(|d| (d.line, d.column, std::cmp::Reverse(d.severity)));
         self.diagnostics
     }
+}
+
+/// Byte offset of a line and column, at most the end of that line.
+fn offset_of(source: &str, place: Place) -> usize {
+    let (line, column) = (place.line.saturating_sub(1) as usize, place.column.saturating_sub(1) as usize);
+    let Some(text) = source.split_inclusive('\n').nth(line) else { return source.len() };
+    let start: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
+    let text = text.trim_end_matches(['\n', '\r']);
+    start + text.char_indices().nth(column).map_or(text.len(), |(at, _)| at)
 }

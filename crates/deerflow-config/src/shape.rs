@@ -209,21 +209,39 @@ impl<'s> Shape<'s> {
     pub(crate) fn out_of_range(&self, number: f64) -> Option<String> {
         let mut reason = None;
         for option in self.options_for("integer").chain(self.options_for("number")) {
-            let limit = |keyword: &str| option.get(keyword).and_then(|value| Some((value.as_f64()?, value)));
-            let broken =
-                match (limit("minimum"), limit("exclusiveMinimum"), limit("maximum"), limit("exclusiveMaximum")) {
-                    (Some((min, text)), ..) if number < min => Some(format!("must be at least {text}")),
-                    (_, Some((min, text)), ..) if number <= min => Some(format!("must be more than {text}")),
-                    (_, _, Some((max, text)), _) if number > max => Some(format!("must be at most {text}")),
-                    (.., Some((max, text))) if number >= max => Some(format!("must be less than {text}")),
-                    _ => None,
-                };
+            let limit =
+                |keyword: &str| option.get(keyword).and_then(|value| Some((value.as_f64()?, value.to_string())));
+            let format = option.get("format").and_then(Value::as_str).unwrap_or_default();
+            let largest = largest_of(format).map(|max| (f64::from(max), max.to_string()));
+            let broken = match (
+                limit("minimum"),
+                limit("exclusiveMinimum"),
+                limit("maximum").or(largest),
+                limit("exclusiveMaximum"),
+            ) {
+                (Some((min, text)), ..) if number < min => Some(format!("must be at least {text}")),
+                (_, Some((min, text)), ..) if number <= min => Some(format!("must be more than {text}")),
+                (_, _, Some((max, text)), _) if number > max => Some(format!("must be at most {text}")),
+                (.., Some((max, text))) if number >= max => Some(format!("must be less than {text}")),
+                _ => None,
+            };
             match broken {
                 None => return None,
                 Some(broken) => reason = Some(broken),
             }
         }
         reason
+    }
+}
+
+/// The largest number of an integer format. 64 bits are more than a file can overflow by accident.
+fn largest_of(format: &str) -> Option<u32> {
+    match format {
+        "uint8" => Some(u8::MAX.into()),
+        "uint16" => Some(u16::MAX.into()),
+        "uint32" => Some(u32::MAX),
+        "int32" => Some(i32::MAX.unsigned_abs()),
+        _ => None,
     }
 }
 
