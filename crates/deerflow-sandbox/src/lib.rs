@@ -10,10 +10,16 @@
 mod capability;
 mod config;
 mod error;
+mod exec;
 mod files;
+mod host;
+mod isolated;
+mod launcher;
 mod local;
 mod mask;
 mod path;
+mod protocol;
+mod provider;
 mod sandbox;
 pub mod text;
 mod thread_paths;
@@ -25,8 +31,12 @@ pub use files::{
     Access, DirEntry, EditOutcome, EntryKind, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome,
     GrepQuery, ListedEntry, Listing, MAX_TEXT_BYTES, Mount, MountTable, ThreadFiles, WriteOutcome,
 };
+pub use host::HostProvider;
+pub use isolated::{IsolatedProvider, Launcher};
+pub use launcher::{is_launcher_invocation, launcher_main};
 pub use mask::PathMask;
 pub use path::{ACP_WORKSPACE, OUTPUTS, SKILLS, UPLOADS, USER_DATA, VirtualPath, VirtualRoot, WORKSPACE};
+pub use provider::create_provider;
 pub use sandbox::{Cut, ExecOutput, ExecRequest, LimitHit, Replacement, Sandbox, SandboxProvider};
 pub use text::{LineEnding, TextEncoding, TextFile};
 pub use thread_paths::ThreadPaths;

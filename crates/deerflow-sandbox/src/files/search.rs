@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use globset::{GlobBuilder, GlobMatcher};
-use grep_matcher::Matcher;
+use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::UTF8;
 use grep_searcher::{Searcher, SearcherBuilder};
@@ -193,12 +193,11 @@ impl Grep {
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(!query.case_sensitive)
             .fixed_strings(query.literal)
-            .line_terminator(Some(b'\n'))
             .crlf(true)
             .size_limit(16 << 20)
             .build(&query.pattern)
             .map_err(|error| SandboxError::InvalidPattern { what: "regex pattern", message: error.to_string() })?;
-        let searcher = SearcherBuilder::new().line_number(true).build();
+        let searcher = SearcherBuilder::new().line_number(true).line_terminator(LineTerminator::crlf()).build();
         let max = effective(query.max_results, GREP_DEFAULT, GREP_MAX);
         Ok(Self { matcher, searcher, max, outcome: GrepOutcome::default() })
     }

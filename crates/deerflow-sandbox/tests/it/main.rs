@@ -1,1 +1,5 @@
+//! The sandbox against the real kernel.
 
+mod support;
+
+mod basic;

@@ -1,0 +1,280 @@
+//! One command in the isolated computer: from request to the death of its last process.
+
+use std::io::ErrorKind;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+
+use super::client::{LauncherClient, launch_error};
+use crate::config::SandboxConfig;
+use crate::exec::capture::Output;
+use crate::exec::disk::DiskWatch;
+use crate::exec::env;
+use crate::files::{Access, ThreadFiles};
+use crate::local::Shell;
+use crate::protocol::{INSIDE_HOME, Job, JobMount, Limits, Report, Source};
+use crate::sandbox::{ExecOutput, ExecRequest, LimitHit};
+use crate::{SandboxError, ThreadPaths, WORKSPACE};
+
+/// Longest command: the kernel's limit for one argument, less some.
+const MAX_COMMAND: usize = 128 * 1024 - 64;
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the kernel may take to end a process tree.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REPORT: usize = 64 * 1024;
+const EXIT_FILE_SIZE: i32 = 128 + libc::SIGXFSZ;
+
+pub(crate) struct IsolatedShell {
+    paths: ThreadPaths,
+    files: Arc<ThreadFiles>,
+    config: Arc<SandboxConfig>,
+    client: Arc<LauncherClient>,
+    owner: Option<u32>,
+    disk: DiskWatch,
+    withdrawn: Mutex<Option<Vec<String>>>,
+}
+
+impl IsolatedShell {
+    pub(super) fn new(
+        paths: ThreadPaths,
+        files: Arc<ThreadFiles>,
+        config: Arc<SandboxConfig>,
+        client: Arc<LauncherClient>,
+        owner: Option<u32>,
+    ) -> Self {
+        let disk = DiskWatch::new(paths.thread_dir(), &config);
+        Self { paths, files, config, client, owner, disk, withdrawn: Mutex::new(None) }
+    }
+
+    /// From now on every command is refused with these reasons.
+    pub(super) fn withdraw(&self, reasons: Vec<String>) {
+        *self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner) = Some(reasons);
+    }
+
+    pub(super) async fn run(
+        &self,
+        request: ExecRequest,
+        cancel: CancellationToken,
+    ) -> Result<ExecOutput, SandboxError> {
+        let started = Instant::now();
+        let timeout = request.timeout.unwrap_or_else(|| self.config.command_timeout());
+        // A command may have removed its directories.
+        self.paths.ensure_owned(self.owner)?;
+        let (job, mounts) = self.job(request)?;
+        let running = Running::start(&self.client, &job, &mounts, self.config.capture_kb * 1024).await?;
+        drop(mounts);
+        let mut output = running.finish(timeout, &cancel, &self.disk).await?;
+        output.duration = started.elapsed();
+        Ok(output)
+    }
+
+    /// The job, and its mounts that this process (as root) has already made.
+    fn job(&self, request: ExecRequest) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
+        if request.command.len() > MAX_COMMAND || request.command.contains('\0') {
+            let message =
+                "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
+            return Err(SandboxError::Launch { step: "command".to_owned(), message });
+        }
+        let env = env::build(INSIDE_HOME, "/tmp", &self.config.environment, &request.env)?;
+        let cwd = request.cwd.map_or_else(|| WORKSPACE.to_owned(), String::from);
+        let mut passed = Vec::new();
+        let mut mounts = Vec::new();
+        let mut add = |target: &str, host: &Path, read_only: bool| -> Result<(), SandboxError> {
+            match self.source(host, &mut passed) {
+                Ok(source) => mounts.push(JobMount { target: target.to_owned(), source, read_only }),
+                // Skills and custom mounts may not be there.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(SandboxError::at("mounting", target, errno)),
+            }
+            Ok(())
+        };
+        for mount in self.files.mounts().iter() {
+            add(&mount.prefix, &mount.host, mount.access == Access::ReadOnly)?;
+        }
+        add(INSIDE_HOME, &self.paths.home(), false)?;
+        add("/tmp", &self.paths.tmp(), false)?;
+        let limits = Limits {
+            memory_bytes: self.config.memory_mb.saturating_mul(1 << 20),
+            processes: self.config.processes,
+            file_size_bytes: self.config.file_size_mb.saturating_mul(1 << 20),
+        };
+        Ok((Job { command: request.command, env, cwd, mounts, limits }, passed))
+    }
+
+    /// Root makes the mount itself: the dedicated user may not be able to walk there.
+    fn source(&self, host: &Path, passed: &mut Vec<OwnedFd>) -> Result<Source, Errno> {
+        if self.owner.is_some() {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_RECURSIVE
+                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+            match open_tree(CWD, host, flags) {
+                Ok(tree) => {
+                    passed.push(tree);
+                    return Ok(Source::Passed(passed.len() - 1));
+                }
+                // Root without the capability to mount: the launcher can, in its own namespace.
+                Err(Errno::PERM) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        rustix::fs::lstat(host)?;
+        Ok(Source::Path(host.to_owned()))
+    }
+}
+
+#[async_trait]
+impl Shell for IsolatedShell {
+    async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
+        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match withdrawn {
+            Some(reasons) => Err(SandboxError::ShellUnavailable { reasons }),
+            None => self.run(request, cancel).await,
+        }
+    }
+}
+
+/// A started job.
+struct Running {
+    control: UnixStream,
+    stdout: Output,
+    stderr: Output,
+    report: Vec<u8>,
+    /// The control socket has ended: the last process is gone.
+    gone: bool,
+}
+
+/// Why the server ended a job.
+enum Ended {
+    Timeout,
+    Cancelled,
+    Limit(LimitHit),
+}
+
+impl Running {
+    async fn start(
+        client: &Arc<LauncherClient>,
+        job: &Job,
+        mounts: &[OwnedFd],
+        capture: u64,
+    ) -> Result<Self, SandboxError> {
+        let system = |error: std::io::Error| SandboxError::system("starting a command", &error);
+        let errno = |errno: Errno| system(errno.into());
+        let (ours, theirs) = StdUnixStream::pair().map_err(system)?;
+        ours.set_nonblocking(true).map_err(system)?;
+        let (out, out_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
+        let (err, err_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
+        let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
+        fds.extend(mounts.iter().map(AsFd::as_fd));
+        client.send(&fds).await?;
+        drop((theirs, out_writer, err_writer));
+        let mut control = UnixStream::from_std(ours).map_err(system)?;
+        let body = serde_json::to_vec(job).map_err(|error| system(std::io::Error::other(error)))?;
+        let length = u32::try_from(body.len()).map_err(|error| system(std::io::Error::other(error)))?;
+        let message = [&length.to_be_bytes(), body.as_slice()].concat();
+        let write = tokio::time::timeout(START_TIMEOUT, control.write_all(&message)).await;
+        match write.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
+            Ok(()) => {}
+            // A set-up that failed before reading has said why.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(system(error)),
+        }
+        let (stdout, stderr) = (Output::new(out, capture).map_err(system)?, Output::new(err, capture).map_err(system)?);
+        Ok(Self { control, stdout, stderr, report: Vec::new(), gone: false })
+    }
+
+    /// Collects output until every process is gone.
+    async fn finish(
+        mut self,
+        timeout: Duration,
+        cancel: &CancellationToken,
+        disk: &DiskWatch,
+    ) -> Result<ExecOutput, SandboxError> {
+        let ended = tokio::select! {
+            () = self.drain() => None,
+            () = cancel.cancelled() => Some(Ended::Cancelled),
+            () = tokio::time::sleep(timeout) => Some(Ended::Timeout),
+            limit = disk.exceeded() => Some(Ended::Limit(limit)),
+        };
+        if ended.is_some() {
+            self.kill().await;
+        }
+        self.output(ended)
+    }
+
+    /// Pid 1 exits when it sees the end of the control socket, and takes all with it.
+    async fn kill(&mut self) {
+        let _ = shutdown(&self.control);
+        if tokio::time::timeout(KILL_TIMEOUT, self.drain()).await.is_err() {
+            tracing::error!("a sandbox did not end when told to");
+        }
+    }
+
+    /// Cancel safe: each step stores what it takes.
+    async fn drain(&mut self) {
+        while !(self.gone && !self.stdout.is_open() && !self.stderr.is_open()) {
+            tokio::select! {
+                () = self.stdout.read() => {}
+                () = self.stderr.read() => {}
+                () = read_report(&self.control, &mut self.report, &mut self.gone) => {}
+            }
+        }
+    }
+
+    fn output(self, ended: Option<Ended>) -> Result<ExecOutput, SandboxError> {
+        let report: Option<Report> = serde_json::from_slice(&self.report).ok();
+        let mut output = ExecOutput::default();
+        match (report, &ended) {
+            (Some(Report::Failed(failure)), _) => return Err(launch_error(&failure)),
+            (_, Some(Ended::Timeout)) => output.timed_out = true,
+            (_, Some(Ended::Cancelled)) => output.cancelled = true,
+            (_, Some(Ended::Limit(limit))) => output.limit_hit = Some(*limit),
+            (Some(Report::Exited(code)), None) => output.exit_code = Some(code),
+            (Some(Report::Signalled(signal)), None) => output.signal = Some(signal),
+            (Some(Report::OutOfMemory), None) => output.limit_hit = Some(LimitHit::Memory),
+            // Pid 1 was killed from outside: the kernel was out of memory, or an operator.
+            (None, None) => output.signal = Some(libc::SIGKILL),
+        }
+        if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
+            output.limit_hit = Some(LimitHit::FileSize);
+        }
+        (output.stdout, output.stdout_cut) = self.stdout.finish();
+        (output.stderr, output.stderr_cut) = self.stderr.finish();
+        Ok(output)
+    }
+}
+
+fn shutdown(control: &UnixStream) -> std::io::Result<()> {
+    let socket = rustix::io::dup(control)?;
+    StdUnixStream::from(socket).shutdown(Shutdown::Write)
+}
+
+async fn read_report(control: &UnixStream, report: &mut Vec<u8>, gone: &mut bool) {
+    if *gone {
+        return std::future::pending().await;
+    }
+    if control.readable().await.is_err() {
+        *gone = true;
+        return;
+    }
+    let mut buffer = [0; 4096];
+    match control.try_read(&mut buffer) {
+        Ok(0) => *gone = true,
+        Ok(count) if report.len() < MAX_REPORT => report.extend_from_slice(&buffer[..count]),
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+        Err(_) => *gone = true,
+    }
+}

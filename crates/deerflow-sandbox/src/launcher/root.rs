@@ -1,0 +1,78 @@
+//! The root of one job: the template, the thread's directories, a fresh `/proc`, and nothing of the host.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount};
+
+use super::sys::{Attributes, mount_setattr};
+use super::template::{bind, inside, tmpfs};
+use crate::protocol::{Failure, JobMount, Source};
+
+/// Parts of `/proc` that act on the machine: read-only.
+const PROC_READ_ONLY: [&str; 5] = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
+/// Parts of `/proc` that tell about the machine: empty.
+const PROC_MASKED: [&str; 7] = ["kcore", "keys", "timer_list", "sched_debug", "latency_stats", "kallsyms", "kmsg"];
+
+/// Builds the job's root on the template and enters it; the host's files are gone afterwards.
+pub(super) fn enter(template: &Path, mounts: &[JobMount], passed: &[OwnedFd]) -> Result<(), Failure> {
+    for item in mounts {
+        let target = inside(template, &item.target)?;
+        attach(item, &target, passed)?;
+    }
+    proc(&template.join("proc"))?;
+    let dev = template.join("dev");
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", dev.join("pts"), "devpts", flags, Some(c"newinstance,ptmxmode=0666,mode=0620"))
+        .map_err(|errno| Failure::new("mounting /dev/pts", errno))?;
+    tmpfs(&dev.join("shm"), c"mode=1777,size=64m", MountFlags::NOSUID | MountFlags::NODEV)?;
+    pivot(template)
+}
+
+fn attach(item: &JobMount, target: &Path, passed: &[OwnedFd]) -> Result<(), Failure> {
+    let fail = |error: &dyn std::fmt::Display| Failure::new(format!("mounting {}", item.target), error);
+    let opened;
+    let tree: BorrowedFd<'_> = match &item.source {
+        Source::Passed(index) => passed.get(*index).ok_or_else(|| fail(&"descriptor missing"))?.as_fd(),
+        Source::Path(path) => {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_RECURSIVE
+                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+            opened = open_tree(CWD, path, flags).map_err(|errno| fail(&errno))?;
+            opened.as_fd()
+        }
+    };
+    let attributes = if item.read_only { Attributes::READ_ONLY } else { Attributes::NOSUID_NODEV };
+    mount_setattr(tree, attributes, true).map_err(|error| fail(&error))?;
+    move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|errno| fail(&errno))
+}
+
+fn proc(target: &Path) -> Result<(), Failure> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", target, "proc", flags, None::<&std::ffi::CStr>)
+        .map_err(|errno| Failure::new("mounting /proc", errno))?;
+    for name in PROC_READ_ONLY {
+        let path = target.join(name);
+        if path.exists() {
+            bind(&path, &path, Some(Attributes::READ_ONLY))?;
+        }
+    }
+    for name in PROC_MASKED {
+        let path = target.join(name);
+        if path.exists() {
+            bind(Path::new("/dev/null"), &path, None)?;
+        }
+    }
+    Ok(())
+}
+
+fn pivot(root: &Path) -> Result<(), Failure> {
+    let fail = |errno: rustix::io::Errno| Failure::new("entering the root", errno);
+    rustix::process::chdir(root).map_err(fail)?;
+    rustix::process::pivot_root(".", ".").map_err(fail)?;
+    // The old root now lies on top of the new one.
+    unmount(".", UnmountFlags::DETACH).map_err(fail)?;
+    rustix::process::chdir("/").map_err(fail)
+}

@@ -1,0 +1,106 @@
+//! What the server and its launcher say to each other.
+//!
+//! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
+//! [`Setup`], answered by a [`Ready`]. Each later packet is one byte with file descriptors: the job's control socket, its
+//! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
+//! then JSON) to the job's pid 1 and one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
+//! launcher keeps its end open until the job's last process is gone, so that end of file means just that.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The argument that makes our binary a launcher.
+pub(crate) const LAUNCHER_ARG: &str = "__sandbox-exec";
+/// Largest packet on the launcher's socket.
+pub(crate) const MAX_PACKET: usize = 64 * 1024;
+/// Most descriptors with one packet.
+pub(crate) const MAX_FDS: usize = 64;
+/// User and group id inside the sandbox.
+pub(crate) const INSIDE_ID: u32 = 1000;
+/// Home directory inside the sandbox.
+pub(crate) const INSIDE_HOME: &str = "/home/agent";
+
+/// What every job of a launcher has in common.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// Host user id to become first, when started as root.
+    pub drop_to: Option<u32>,
+    /// Directories where jobs have mounts; made in the root of the sandbox.
+    pub targets: Vec<String>,
+    /// Host directories that mounts come from: the launcher's own mounts keep off them.
+    pub keep_visible: Vec<PathBuf>,
+}
+
+/// The launcher is ready, or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Ready {
+    /// Jobs can be started; what is missing.
+    Ok {
+        /// Protections that this kernel lacks.
+        degraded: Vec<String>,
+    },
+    /// This kernel refuses.
+    Failed(Failure),
+}
+
+/// A step of the set-up that failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub step: String,
+    pub message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(step: impl Into<String>, cause: impl std::fmt::Display) -> Self {
+        Self { step: step.into(), message: cause.to_string() }
+    }
+}
+
+/// One command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub command: String,
+    pub env: Vec<(String, String)>,
+    pub cwd: String,
+    pub mounts: Vec<JobMount>,
+    pub limits: Limits,
+}
+
+/// A host directory for one command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct JobMount {
+    pub target: String,
+    pub source: Source,
+    pub read_only: bool,
+}
+
+/// Where a mount comes from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Source {
+    /// The n-th descriptor after the first three: a detached mount that the server, as root, made.
+    Passed(usize),
+    /// A path that the launcher opens as the server's own user.
+    Path(PathBuf),
+}
+
+/// Limits of one command; 0 is none.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    pub memory_bytes: u64,
+    pub processes: u64,
+    pub file_size_bytes: u64,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The shell exited.
+    Exited(i32),
+    /// A signal ended the shell.
+    Signalled(i32),
+    /// The process tree used too much memory and was ended.
+    OutOfMemory,
+    /// The sandbox could not be set up; nothing ran.
+    Failed(Failure),
+}
