@@ -1,0 +1,103 @@
+//! States: the nearest snapshot and the updates since.
+
+use super::fetch;
+use super::steps::StepRow;
+use crate::error::{Place, damaged};
+use crate::pack::{Hash, PackedFrame, Shelf};
+use deerflow_core::ports::StepKind;
+use deerflow_core::{StateUpdate, StoreError, ThreadState};
+use sqlx::{Row as _, SqliteConnection};
+
+/// More than this is replayed off the reactor, in bytes of content.
+const SMALL_BYTES: usize = 64 * 1024;
+
+const SNAPSHOT: &str = "
+    SELECT ordinal, messages, channels FROM snapshots WHERE lineage_key = $1 AND ordinal <= $2
+        ORDER BY ordinal DESC LIMIT 1";
+const STEPS: &str = "
+    SELECT ordinal, kind, updates FROM steps WHERE lineage_key = $1 AND ordinal > $2 AND ordinal <= $3 ORDER BY ordinal";
+
+/// What a state is rebuilt from.
+pub(crate) struct Log {
+    snapshot: Option<(Vec<Hash>, PackedFrame)>,
+    steps: Vec<(StepKind, Vec<PackedFrame>)>,
+    shelf: Shelf,
+}
+
+/// Reads what the state at a checkpoint is rebuilt from.
+pub(crate) async fn log(view: &mut SqliteConnection, place: &Place, at: &StepRow) -> Result<Log, StoreError> {
+    let explain = |error: sqlx::Error| place.explain(&error);
+    let row = sqlx::query(SNAPSHOT)
+        .bind(at.lineage_key)
+        .bind(at.ordinal)
+        .fetch_optional(&mut *view)
+        .await
+        .map_err(explain)?;
+    let mut wanted = Vec::new();
+    let (snapshot, mut last) = match row {
+        None => (None, -1_i64),
+        Some(row) => {
+            let hashes = Hash::list(&row.try_get::<Vec<u8>, _>(1).map_err(explain)?)?;
+            let frame = PackedFrame::parse_channels(&row.try_get::<String, _>(2).map_err(explain)?)?;
+            wanted.extend_from_slice(&hashes);
+            frame.references(&mut wanted);
+            (Some((hashes, frame)), row.try_get(0).map_err(explain)?)
+        }
+    };
+    let rows = sqlx::query(STEPS)
+        .bind(at.lineage_key)
+        .bind(last)
+        .bind(at.ordinal)
+        .fetch_all(&mut *view)
+        .await
+        .map_err(explain)?;
+    let mut steps = Vec::with_capacity(rows.len());
+    for row in rows {
+        let ordinal: i64 = row.try_get(0).map_err(explain)?;
+        if ordinal != last + 1 {
+            return Err(StoreError::Damaged(format!("steps {} to {} are missing", last + 1, ordinal - 1)));
+        }
+        last = ordinal;
+        let kind = crate::names::kind(&row.try_get::<String, _>(1).map_err(explain)?)?;
+        let frames = PackedFrame::parse_list(&row.try_get::<String, _>(2).map_err(explain)?)?;
+        frames.iter().for_each(|frame| frame.references(&mut wanted));
+        steps.push((kind, frames));
+    }
+    if last != at.ordinal {
+        return Err(StoreError::Damaged(format!("steps {} to {} are missing", last + 1, at.ordinal)));
+    }
+    let mut shelf = Shelf::default();
+    fetch(view, place, at.thread_key, wanted, &mut shelf).await?;
+    Ok(Log { snapshot, steps, shelf })
+}
+
+impl Log {
+    /// Bytes of content it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shelf.bytes()
+    }
+
+    /// Whether it may be replayed where one must not block.
+    pub(crate) fn is_small(&self) -> bool {
+        self.bytes() < SMALL_BYTES
+    }
+
+    /// The state.
+    pub(crate) fn replay(self) -> Result<ThreadState, StoreError> {
+        let Self { snapshot, steps, mut shelf } = self;
+        let mut state = match snapshot {
+            None => ThreadState::default(),
+            Some((hashes, frame)) => frame.unpack_state(&hashes, &mut shelf)?,
+        };
+        for (kind, frames) in steps {
+            let updates: Vec<StateUpdate> =
+                frames.into_iter().map(|frame| frame.unpack(&mut shelf)).collect::<Result<_, _>>()?;
+            let applied = match kind {
+                StepKind::Tools => state.apply_concurrent(&updates),
+                _ => updates.iter().try_for_each(|update| state.apply(update)),
+            };
+            applied.map_err(|error| damaged("a step does not replay", error))?;
+        }
+        Ok(state)
+    }
+}

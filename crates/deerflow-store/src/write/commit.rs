@@ -1,0 +1,443 @@
+//! Steps, effects, the end of a run, snapshots.
+
+use super::Done;
+use super::content::{PackedEvent, insert_events, insert_pieces};
+use crate::error::Fault;
+use crate::names::{kind_name, next_name, now, signed, thread_status, unsigned};
+use crate::pack::{Hash, Pile, pack_frames, pack_journal, pack_update, resolve_ids};
+use crate::snapshot::{LogPosition, Snapshot};
+use deerflow_core::ports::{Committed, EffectRecord, Fence, NewJournalRow, RunOutcome, StepCommit, StepKind};
+use deerflow_core::run::Next;
+use deerflow_core::{CheckpointId, Lineage, RunId, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteConnection};
+
+/// Run id of journal rows that belong to no run: those of an edit from outside.
+pub(crate) const NO_RUN: &str = "-";
+
+/// A step with references, ready to be written.
+#[derive(Debug)]
+pub(crate) struct CommitOp {
+    lineage: Lineage,
+    parent: Option<CheckpointId>,
+    fence: Option<Fence>,
+    run_id: Option<RunId>,
+    kind: StepKind,
+    step: u64,
+    next: Next,
+    id: CheckpointId,
+    now: i64,
+    updates: String,
+    title: Option<String>,
+    mode: &'static str,
+    effects: Vec<PackedEffect>,
+    events: Vec<PackedEvent>,
+    outcome: Option<RunOutcome>,
+    pub(crate) pieces: Vec<(Hash, Vec<u8>)>,
+}
+
+/// The end of a run without a step.
+#[derive(Debug)]
+pub(crate) struct FinishOp {
+    fence: Fence,
+    outcome: RunOutcome,
+    events: Vec<PackedEvent>,
+    pieces: Vec<(Hash, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+enum PackedEffect {
+    Started { step: u64, index: usize, call_id: String, tool: String, fingerprint: Option<String> },
+    Finished { step: u64, index: usize, update: String, end_run: bool },
+}
+
+fn pack_events(rows: &[NewJournalRow], pile: &mut Pile) -> Result<Vec<PackedEvent>, StoreError> {
+    rows.iter()
+        .map(|row| {
+            Ok(PackedEvent {
+                category: row.category.clone(),
+                event: row.event.clone(),
+                content: pack_journal(&row.content, pile)?,
+            })
+        })
+        .collect()
+}
+
+impl CommitOp {
+    /// Packs a commit: all the work that needs no database.
+    pub(crate) fn pack(mut commit: StepCommit, mode: &'static str) -> Result<Self, StoreError> {
+        let mut pile = Pile::default();
+        resolve_ids(&mut commit.updates, &commit.state);
+        let updates = pack_frames(&commit.updates, &mut pile)?;
+        let effects =
+            commit.effects.into_iter().map(|effect| pack_effect(effect, &mut pile)).collect::<Result<_, _>>()?;
+        let events = pack_events(&commit.events, &mut pile)?;
+        Ok(Self {
+            lineage: commit.lineage,
+            parent: commit.parent,
+            run_id: commit.run_id.or_else(|| commit.fence.as_ref().map(|fence| fence.run_id.clone())),
+            fence: commit.fence,
+            kind: commit.kind,
+            step: commit.step,
+            next: commit.next,
+            id: CheckpointId::next(),
+            now: now(),
+            updates,
+            title: commit.state.title.clone(),
+            mode,
+            effects,
+            events,
+            outcome: commit.outcome,
+            pieces: pile.into_pieces(),
+        })
+    }
+
+    fn run_text(&self) -> &str {
+        self.run_id.as_ref().map_or(NO_RUN, RunId::as_str)
+    }
+
+    fn parent_text(&self) -> &str {
+        self.parent.as_ref().map_or("", CheckpointId::as_str)
+    }
+}
+
+impl FinishOp {
+    pub(crate) fn pack(fence: Fence, outcome: RunOutcome, rows: &[NewJournalRow]) -> Result<Self, StoreError> {
+        let mut pile = Pile::default();
+        let events = pack_events(rows, &mut pile)?;
+        Ok(Self { fence, outcome, events, pieces: pile.into_pieces() })
+    }
+}
+
+fn pack_effect(effect: EffectRecord, pile: &mut Pile) -> Result<PackedEffect, StoreError> {
+    Ok(match effect {
+        EffectRecord::Started { step, index, call_id, tool, fingerprint } => PackedEffect::Started {
+            step,
+            index,
+            call_id,
+            tool,
+            fingerprint: fingerprint.map(|value| value.to_string()),
+        },
+        EffectRecord::Finished { step, index, update, end_run } => {
+            PackedEffect::Finished { step, index, update: pack_update(&update, pile)?, end_run }
+        }
+    })
+}
+
+// Parameters of the statements below: $1 thread, $2 namespace, $3 parent, $4 fence's run, $5 its epoch. The fence holds
+// when there is none, or when the run is live, in this thread and of this epoch.
+
+/// Opens a lineage at its first step.
+const OPEN_LINEAGE: &str = "
+    INSERT INTO lineages (thread_key, namespace, head_id, head_ordinal, log_bytes, snapshot_ordinal, snapshot_channels)
+        SELECT thread_key, $2, '', -1, 0, -1, 0 FROM threads
+        WHERE thread_id = $1 AND ($3 IS NULL OR EXISTS (
+            SELECT 1 FROM runs WHERE run_id = $3 AND epoch = $4 AND runs.thread_key = threads.thread_key
+                AND status IN ('pending', 'running')))
+        ON CONFLICT (thread_key, namespace) DO NOTHING";
+
+/// A thread that nobody admitted a run to: the library's own use.
+const OPEN_THREAD: &str = "
+    INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
+        VALUES ($1, 'default', '{}', 'idle', $2, 0, $3, $3) ON CONFLICT (thread_id) DO NOTHING";
+
+/// Moves the head if parent and fence hold, writes the step, counts the journal. The second and third statement do
+/// nothing unless the first did something: the new checkpoint id is in no lineage then.
+const STEP: &str = "
+    UPDATE lineages SET head_id = $6, head_ordinal = head_ordinal + 1, log_bytes = log_bytes + $13
+        WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1) AND namespace = $2 AND head_id = $3
+            AND ($4 IS NULL OR EXISTS (
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = lineages.thread_key
+                    AND status IN ('pending', 'running')))
+        RETURNING lineage_key, thread_key, head_ordinal, log_bytes, snapshot_ordinal, snapshot_channels;
+    INSERT INTO steps (lineage_key, ordinal, checkpoint_id, parent, run_id, kind, step, next, created_at, updates)
+        SELECT l.lineage_key, l.head_ordinal, $6, NULLIF($3, ''), $7, $8, $9, $10, $11, $12
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6;
+    UPDATE threads SET last_seq = last_seq + $14, title = CASE WHEN $2 = '' THEN $15 ELSE title END
+        WHERE thread_id = $1 AND EXISTS (SELECT 1 FROM lineages l
+            WHERE l.thread_key = threads.thread_key AND l.namespace = $2 AND l.head_id = $6)
+        RETURNING last_seq";
+
+/// The same checks without moving the head.
+const HEAD: &str = "
+    SELECT l.lineage_key, l.thread_key, l.head_ordinal, t.last_seq
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
+            AND ($4 IS NULL OR EXISTS (
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
+                    AND status IN ('pending', 'running')))";
+
+const FENCE: &str = "SELECT t.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
+    WHERE r.run_id = $1 AND r.epoch = $2 AND r.status IN ('pending', 'running')";
+const COUNT_EVENTS: &str = "UPDATE threads SET last_seq = last_seq + $2 WHERE thread_key = $1 RETURNING last_seq";
+const CLOSE_EFFECTS: &str = "DELETE FROM effects WHERE lineage_key = $1";
+
+/// Why a write was refused: the fence first, since a run that lost its thread must not look at the head.
+async fn refusal(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Fault, sqlx::Error> {
+    if let Some(fence) = &op.fence
+        && fence_thread(conn, fence, Some(op.lineage.thread_id.as_str())).await?.is_none()
+    {
+        return Ok(Fault::Refused(StoreError::Fenced { run_id: fence.run_id.to_string() }));
+    }
+    let parent = op.parent.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string);
+    Ok(Fault::Refused(StoreError::StaleParent { thread_id: op.lineage.thread_id.to_string(), parent }))
+}
+
+/// The thread of a run that is live under this fence.
+async fn fence_thread(
+    conn: &mut SqliteConnection,
+    fence: &Fence,
+    thread_id: Option<&str>,
+) -> Result<Option<i64>, sqlx::Error> {
+    let row = sqlx::query(FENCE)
+        .bind(fence.run_id.as_str().to_owned())
+        .bind(signed(fence.epoch))
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let key: i64 = row.try_get(0)?;
+    let Some(thread_id) = thread_id else { return Ok(Some(key)) };
+    let same = sqlx::query("SELECT 1 FROM threads WHERE thread_key = $1 AND thread_id = $2")
+        .bind(key)
+        .bind(thread_id.to_owned())
+        .fetch_optional(&mut *conn)
+        .await?;
+    Ok(same.map(|_| key))
+}
+
+pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
+    if op.parent.is_none() {
+        open(conn, op).await?;
+    }
+    if op.kind == StepKind::Effects {
+        return effects_only(conn, op).await;
+    }
+    let count = op.events.len() as i64;
+    let fence = op.fence.as_ref();
+    let rows = sqlx::query(STEP)
+        .bind(op.lineage.thread_id.as_str().to_owned())
+        .bind(op.lineage.namespace.clone())
+        .bind(op.parent_text().to_owned())
+        .bind(fence.map(|fence| fence.run_id.as_str().to_owned()))
+        .bind(fence.map(|fence| signed(fence.epoch)))
+        .bind(op.id.as_str().to_owned())
+        .bind(op.run_id.as_ref().map(|run_id| run_id.as_str().to_owned()))
+        .bind(kind_name(op.kind))
+        .bind(signed(op.step))
+        .bind(next_name(op.next))
+        .bind(op.now)
+        .bind(op.updates.clone())
+        .bind(op.updates.len() as i64)
+        .bind(count)
+        .bind(op.title.clone())
+        .fetch_all(&mut *conn)
+        .await?;
+    let [moved, counted] = rows.as_slice() else { return Err(refusal(conn, op).await?) };
+    let position = log_position(moved)?;
+    let last_seq: i64 = counted.try_get(0)?;
+    insert_pieces(conn, position.thread_key, &op.pieces).await?;
+    insert_events(conn, position.thread_key, op.run_text(), op.now, last_seq - count + 1, &op.events).await?;
+    // A model turn cannot follow an open batch; any other step settles it.
+    if op.kind != StepKind::Model {
+        sqlx::query(CLOSE_EFFECTS).bind(position.lineage_key).execute(&mut *conn).await?;
+    }
+    settle(conn, op, position.thread_key, last_seq).await?;
+    Ok(Done::Committed(committed(Some(op.id.clone()), last_seq, count)?, Some(position)))
+}
+
+async fn open(conn: &mut SqliteConnection, op: &CommitOp) -> Result<(), sqlx::Error> {
+    if op.fence.is_none() {
+        sqlx::query(OPEN_THREAD)
+            .bind(op.lineage.thread_id.as_str().to_owned())
+            .bind(op.mode)
+            .bind(op.now)
+            .execute(&mut *conn)
+            .await?;
+    }
+    sqlx::query(OPEN_LINEAGE)
+        .bind(op.lineage.thread_id.as_str().to_owned())
+        .bind(op.lineage.namespace.clone())
+        .bind(op.fence.as_ref().map(|fence| fence.run_id.as_str().to_owned()))
+        .bind(op.fence.as_ref().map(|fence| signed(fence.epoch)))
+        .execute(&mut *conn)
+        .await?;
+    Ok(())
+}
+
+fn log_position(row: &SqliteRow) -> Result<LogPosition, sqlx::Error> {
+    Ok(LogPosition {
+        lineage_key: row.try_get(0)?,
+        thread_key: row.try_get(1)?,
+        ordinal: row.try_get(2)?,
+        log_bytes: row.try_get(3)?,
+        snapshot_ordinal: row.try_get(4)?,
+        snapshot_channels: row.try_get(5)?,
+    })
+}
+
+fn committed(id: Option<CheckpointId>, last_seq: i64, count: i64) -> Result<Committed, StoreError> {
+    let last = unsigned(last_seq)?;
+    let first = unsigned(last_seq - count + 1)?;
+    Ok(Committed { checkpoint_id: id, seqs: (first..=last).collect(), last_seq: last })
+}
+
+async fn effects_only(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
+    let fence = op.fence.as_ref();
+    let head = sqlx::query(HEAD)
+        .bind(op.lineage.thread_id.as_str().to_owned())
+        .bind(op.lineage.namespace.clone())
+        .bind(op.parent_text().to_owned())
+        .bind(fence.map(|fence| fence.run_id.as_str().to_owned()))
+        .bind(fence.map(|fence| signed(fence.epoch)))
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(head) = head else { return Err(refusal(conn, op).await?) };
+    let lineage_key: i64 = head.try_get(0)?;
+    let thread_key: i64 = head.try_get(1)?;
+    let ordinal: i64 = head.try_get(2)?;
+    let mut last_seq: i64 = head.try_get(3)?;
+    let count = op.events.len() as i64;
+    if count > 0 {
+        let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
+        last_seq = row.try_get(0)?;
+    }
+    insert_pieces(conn, thread_key, &op.pieces).await?;
+    for effect in &op.effects {
+        write_effect(conn, op, lineage_key, ordinal, effect).await?;
+    }
+    insert_events(conn, thread_key, op.run_text(), op.now, last_seq - count + 1, &op.events).await?;
+    settle(conn, op, thread_key, last_seq).await?;
+    Ok(Done::Committed(committed(op.parent.clone(), last_seq, count)?, None))
+}
+
+const EFFECT_STARTED: &str = "
+    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, fingerprint, end_run)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)
+        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET ordinal = excluded.ordinal,
+            call_id = excluded.call_id, tool = excluded.tool, fingerprint = excluded.fingerprint";
+const EFFECT_FINISHED: &str = "
+    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, finished, end_run)
+        VALUES ($1, $2, $3, $4, $5, '', '', $6, $7)
+        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET finished = excluded.finished,
+            end_run = excluded.end_run";
+
+async fn write_effect(
+    conn: &mut SqliteConnection,
+    op: &CommitOp,
+    lineage_key: i64,
+    ordinal: i64,
+    effect: &PackedEffect,
+) -> Result<(), sqlx::Error> {
+    let (sql, step, index) = match effect {
+        PackedEffect::Started { step, index, .. } => (EFFECT_STARTED, step, index),
+        PackedEffect::Finished { step, index, .. } => (EFFECT_FINISHED, step, index),
+    };
+    let query = sqlx::query(sql)
+        .bind(lineage_key)
+        .bind(op.run_text().to_owned())
+        .bind(signed(*step))
+        .bind(signed(*index as u64))
+        .bind(ordinal);
+    let query = match effect {
+        PackedEffect::Started { call_id, tool, fingerprint, .. } => {
+            query.bind(call_id.clone()).bind(tool.clone()).bind(fingerprint.clone())
+        }
+        PackedEffect::Finished { update, end_run, .. } => query.bind(update.clone()).bind(i64::from(*end_run)),
+    };
+    query.execute(&mut *conn).await?;
+    Ok(())
+}
+
+const END_RUN: &str = "
+    UPDATE runs SET status = $2, error = $3, stop_reason = $4, usage = $5, updated_at = $6, last_seq = $7
+        WHERE run_id = $1;
+    UPDATE threads SET status = $8, updated_at = $6 WHERE thread_key = $9";
+
+async fn end_run(
+    conn: &mut SqliteConnection,
+    run_id: &RunId,
+    outcome: &RunOutcome,
+    now: i64,
+    thread_key: i64,
+    last_seq: i64,
+) -> Result<(), sqlx::Error> {
+    let usage = serde_json::to_string(&outcome.usage).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    sqlx::query(END_RUN)
+        .bind(run_id.as_str().to_owned())
+        .bind(outcome.status.as_str())
+        .bind(outcome.error.clone())
+        .bind(outcome.stop_reason.clone())
+        .bind(usage)
+        .bind(now)
+        .bind(outcome.status.is_terminal().then_some(last_seq))
+        .bind(thread_status(outcome.status))
+        .bind(thread_key)
+        // Rows are collected rather than counted: the text holds two statements.
+        .fetch_all(&mut *conn)
+        .await?;
+    Ok(())
+}
+
+/// What goes with the last step of a run, or an edit.
+async fn settle(conn: &mut SqliteConnection, op: &CommitOp, thread_key: i64, last_seq: i64) -> Result<(), sqlx::Error> {
+    if let (Some(outcome), Some(run_id)) = (&op.outcome, &op.run_id) {
+        end_run(conn, run_id, outcome, op.now, thread_key, last_seq).await?;
+    } else if op.kind == StepKind::Edit {
+        sqlx::query("UPDATE threads SET updated_at = $2 WHERE thread_key = $1")
+            .bind(thread_key)
+            .bind(op.now)
+            .execute(&mut *conn)
+            .await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn finish(conn: &mut SqliteConnection, op: &FinishOp) -> Result<Done, Fault> {
+    let Some(thread_key) = fence_thread(conn, &op.fence, None).await? else {
+        return Err(StoreError::Fenced { run_id: op.fence.run_id.to_string() }.into());
+    };
+    let (now, count) = (now(), op.events.len() as i64);
+    let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
+    let last_seq: i64 = row.try_get(0)?;
+    insert_pieces(conn, thread_key, &op.pieces).await?;
+    insert_events(conn, thread_key, op.fence.run_id.as_str(), now, last_seq - count + 1, &op.events).await?;
+    end_run(conn, &op.fence.run_id, &op.outcome, now, thread_key, last_seq).await?;
+    Ok(Done::Nothing)
+}
+
+/// Nothing when the thread or this snapshot is gone or there: it is an accelerator.
+const SNAPSHOT: &str = "
+    INSERT INTO snapshots (lineage_key, ordinal, messages, channels)
+        SELECT lineage_key, $2, $3, $4 FROM lineages
+        WHERE lineage_key = $1 AND thread_key = $5 AND snapshot_ordinal < $2
+            AND EXISTS (SELECT 1 FROM steps WHERE lineage_key = $1 AND ordinal = $2 AND checkpoint_id = $6)
+        ON CONFLICT (lineage_key, ordinal) DO NOTHING";
+const SNAPSHOT_TAKEN: &str = "
+    UPDATE lineages SET snapshot_ordinal = $2, snapshot_channels = $3, log_bytes = log_bytes - $4 WHERE lineage_key = $1";
+
+pub(super) async fn snapshot(conn: &mut SqliteConnection, snapshot: &Snapshot) -> Result<Done, Fault> {
+    let at = snapshot.at;
+    let written = sqlx::query(SNAPSHOT)
+        .bind(at.lineage_key)
+        .bind(at.ordinal)
+        .bind(snapshot.messages.clone())
+        .bind(snapshot.channels.clone())
+        .bind(at.thread_key)
+        .bind(snapshot.id.as_str().to_owned())
+        .execute(&mut *conn)
+        .await?
+        .rows_affected();
+    if written == 0 {
+        return Ok(Done::Nothing);
+    }
+    insert_pieces(conn, at.thread_key, &snapshot.pieces).await?;
+    sqlx::query(SNAPSHOT_TAKEN)
+        .bind(at.lineage_key)
+        .bind(at.ordinal)
+        .bind(snapshot.channels.len() as i64)
+        .bind(at.log_bytes)
+        .execute(&mut *conn)
+        .await?;
+    Ok(Done::Nothing)
+}

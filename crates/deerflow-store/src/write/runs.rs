@@ -1,0 +1,184 @@
+//! Admission and ownership of runs.
+
+use super::Done;
+use super::content::insert_pieces;
+use crate::error::{Fault, damaged};
+use crate::names::{now, signed, thread_status};
+use crate::pack::{Hash, Pile, pack_update};
+use deerflow_core::ports::{Fence, NewRun, Worker};
+use deerflow_core::{RunId, RunStatus, StoreError, Usage};
+use sqlx::{Row as _, SqliteConnection};
+
+/// A run with references, ready to be admitted.
+#[derive(Debug)]
+pub(crate) struct AdmitOp {
+    run: NewRun,
+    input: String,
+    options: String,
+    usage: String,
+    mode: &'static str,
+    pieces: Vec<(Hash, Vec<u8>)>,
+}
+
+impl AdmitOp {
+    pub(crate) fn pack(run: NewRun, mode: &'static str) -> Result<Self, StoreError> {
+        let mut pile = Pile::default();
+        let input = pack_update(&run.input, &mut pile)?;
+        let options = run.options.to_string();
+        let usage = serde_json::to_string(&Usage::default()).map_err(|error| damaged("usage", error))?;
+        Ok(Self { run, input, options, usage, mode, pieces: pile.into_pieces() })
+    }
+}
+
+/// The thread, its live run and the run of this key, in one look.
+const LOOK: &str = "
+    SELECT t.thread_key, t.user_id, t.last_seq, live.run_id, live.worker_label, keyed.run_id
+        FROM threads t
+        LEFT JOIN runs live ON live.thread_key = t.thread_key AND live.status IN ('pending', 'running')
+        LEFT JOIN runs keyed ON keyed.thread_key = t.thread_key AND keyed.idempotency_key = $2
+        WHERE t.thread_id = $1";
+const NEW_THREAD: &str = "
+    INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
+        VALUES ($1, $2, '{}', 'busy', $3, 0, $4, $4) RETURNING thread_key";
+const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHERE thread_key = $1";
+const NEW_RUN: &str = "
+    INSERT INTO runs (run_id, thread_key, user_id, status, worker_id, worker_label, epoch, input, options, usage,
+            idempotency_key, first_seq, created_at, updated_at)
+        VALUES ($1, $2, $3, 'pending', $4, $5, 1, $6, $7, $8, $9, $10, $11, $11)";
+
+pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<Done, Fault> {
+    let run = &op.run;
+    let row = sqlx::query(LOOK)
+        .bind(run.thread_id.as_str().to_owned())
+        .bind(run.idempotency_key.clone())
+        .fetch_optional(&mut *conn)
+        .await?;
+    let now = now();
+    let (thread_key, first_seq) = if let Some(row) = row {
+        let owner: String = row.try_get(1)?;
+        if owner != run.user_id.as_str() {
+            return Err(StoreError::NotFound { what: "thread", id: run.thread_id.to_string() }.into());
+        }
+        if let Some(known) = row.try_get::<Option<String>, _>(5)? {
+            return Ok(Done::Run(crate::names::id(known)?));
+        }
+        if let Some(live) = row.try_get::<Option<String>, _>(3)? {
+            return Err(busy(run.thread_id.as_str(), live, row.try_get(4)?).into());
+        }
+        if run_exists(conn, &run.run_id).await? {
+            return Err(StoreError::Database(format!("run {} exists already", run.run_id)).into());
+        }
+        let key: i64 = row.try_get(0)?;
+        sqlx::query(TOUCH_THREAD)
+            .bind(key)
+            .bind(thread_status(RunStatus::Pending))
+            .bind(now)
+            .execute(&mut *conn)
+            .await?;
+        (key, row.try_get(2)?)
+    } else {
+        if run_exists(conn, &run.run_id).await? {
+            return Err(StoreError::Database(format!("run {} exists already", run.run_id)).into());
+        }
+        let row = sqlx::query(NEW_THREAD)
+            .bind(run.thread_id.as_str().to_owned())
+            .bind(run.user_id.as_str().to_owned())
+            .bind(op.mode)
+            .bind(now)
+            .fetch_one(&mut *conn)
+            .await?;
+        (row.try_get(0)?, 0_i64)
+    };
+    sqlx::query(NEW_RUN)
+        .bind(run.run_id.as_str().to_owned())
+        .bind(thread_key)
+        .bind(run.user_id.as_str().to_owned())
+        .bind(run.worker.id.clone())
+        .bind(run.worker.label.clone())
+        .bind(op.input.clone())
+        .bind(op.options.clone())
+        .bind(op.usage.clone())
+        .bind(run.idempotency_key.clone())
+        .bind(first_seq)
+        .bind(now)
+        .execute(&mut *conn)
+        .await?;
+    insert_pieces(conn, thread_key, &op.pieces).await?;
+    Ok(Done::Run(run.run_id.clone()))
+}
+
+async fn run_exists(conn: &mut SqliteConnection, run_id: &RunId) -> Result<bool, sqlx::Error> {
+    let row = sqlx::query("SELECT 1 FROM runs WHERE run_id = $1")
+        .bind(run_id.as_str().to_owned())
+        .fetch_optional(&mut *conn)
+        .await?;
+    Ok(row.is_some())
+}
+
+fn busy(thread_id: &str, run_id: String, holder: Option<String>) -> StoreError {
+    StoreError::ThreadBusy { thread_id: thread_id.to_owned(), run_id, holder: holder.unwrap_or_default() }
+}
+
+const LOOK_RUN: &str = "
+    SELECT r.thread_key, r.status, r.epoch, t.thread_id, live.run_id, live.worker_label
+        FROM runs r JOIN threads t ON t.thread_key = r.thread_key
+        LEFT JOIN runs live ON live.thread_key = r.thread_key AND live.status IN ('pending', 'running')
+            AND live.run_id <> r.run_id
+        WHERE r.run_id = $1";
+const ADOPT: &str = "
+    UPDATE runs SET epoch = epoch + 1, worker_id = $2, worker_label = $3, updated_at = $4, last_seq = NULL, error = NULL,
+            stop_reason = NULL, status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
+        WHERE run_id = $1";
+
+pub(super) async fn adopt(
+    conn: &mut SqliteConnection,
+    run_id: &RunId,
+    expected_epoch: u64,
+    worker: &Worker,
+) -> Result<Done, Fault> {
+    let row = sqlx::query(LOOK_RUN).bind(run_id.as_str().to_owned()).fetch_optional(&mut *conn).await?;
+    let Some(row) = row else {
+        return Err(StoreError::NotFound { what: "run", id: run_id.to_string() }.into());
+    };
+    let status = crate::names::status(&row.try_get::<String, _>(1)?)?;
+    if matches!(status, RunStatus::Success | RunStatus::RolledBack) {
+        return Err(StoreError::NotFound { what: "resumable run", id: run_id.to_string() }.into());
+    }
+    if row.try_get::<i64, _>(2)? != signed(expected_epoch) {
+        return Err(StoreError::Fenced { run_id: run_id.to_string() }.into());
+    }
+    if let Some(live) = row.try_get::<Option<String>, _>(4)? {
+        return Err(busy(&row.try_get::<String, _>(3)?, live, row.try_get(5)?).into());
+    }
+    let now = now();
+    sqlx::query(ADOPT)
+        .bind(run_id.as_str().to_owned())
+        .bind(worker.id.clone())
+        .bind(worker.label.clone())
+        .bind(now)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(TOUCH_THREAD)
+        .bind(row.try_get::<i64, _>(0)?)
+        .bind(thread_status(RunStatus::Running))
+        .bind(now)
+        .execute(&mut *conn)
+        .await?;
+    Ok(Done::Run(run_id.clone()))
+}
+
+const START: &str = "UPDATE runs SET status = 'running', updated_at = $3
+    WHERE run_id = $1 AND epoch = $2 AND status IN ('pending', 'running')";
+
+pub(super) async fn start(conn: &mut SqliteConnection, fence: &Fence) -> Result<Done, Fault> {
+    let done = sqlx::query(START)
+        .bind(fence.run_id.as_str().to_owned())
+        .bind(signed(fence.epoch))
+        .bind(now())
+        .execute(&mut *conn)
+        .await?;
+    if done.rows_affected() == 0 {
+        return Err(StoreError::Fenced { run_id: fence.run_id.to_string() }.into());
+    }
+    Ok(Done::Nothing)
+}
