@@ -1,1 +1,24 @@
-//! The built-in rule-based model.
+//! The built-in model: no network, no weights, the same answer to the same conversation every time.
+//!
+//! [`OfflineModel`] reads the attached files through tool calls, picks key sentences and figures by rules, writes a report
+//! that quotes them with page or line, presents it and sums it up. It never writes a sentence of its own about the
+//! subject: what it says is quoted, counted or about itself, and each report and answer says in its first line that no
+//! language model wrote it.
+//!
+//! **Invariant:** a reply is a pure function of the [`ChatRequest`](deerflow_core::ChatRequest). There is no state
+//! between calls, no clock, no randomness, no file access; what has been read is what the tool results in the history
+//! say, and every chain of replies ends.
+
+mod answer;
+mod conversation;
+mod findings;
+mod lexicon;
+mod next;
+mod report;
+mod request;
+mod score;
+mod sentences;
+mod stream;
+mod themes;
+
+pub use stream::OfflineModel;

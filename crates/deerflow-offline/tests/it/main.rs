@@ -1,0 +1,6 @@
+//! Whole conversations with the offline model.
+
+mod driver;
+mod honesty;
+mod limits;
+mod reports;
