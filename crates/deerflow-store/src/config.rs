@@ -21,6 +21,11 @@ pub struct DatabaseConfig {
     pub durability: Durability,
 }
 
+impl deerflow_config::Section for DatabaseConfig {
+    const KEY: &'static str = "database";
+    const RESTART_ONLY: bool = true;
+}
+
 impl Default for DatabaseConfig {
     fn default() -> Self {
         Self {

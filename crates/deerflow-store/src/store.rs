@@ -15,8 +15,9 @@ use deerflow_core::ports::{
 };
 use deerflow_core::{CheckpointId, Lineage, RunId, StoreError, ThreadId, ThreadState, UserId};
 use sqlx::{Sqlite, SqlitePool, Transaction};
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -39,6 +40,8 @@ pub struct SqliteStore {
     closing: CancellationToken,
     tasks: TaskTracker,
     heads: HeadCache,
+    /// Lineages whose snapshot is being taken.
+    snapshots: Arc<Mutex<HashSet<i64>>>,
 }
 
 impl SqliteStore {
@@ -69,6 +72,7 @@ impl SqliteStore {
         Ok(Self {
             readers: files::readers(&place, &options),
             heads: HeadCache::new(options.cache_bytes),
+            snapshots: Arc::default(),
             place,
             options,
             jobs,
@@ -123,6 +127,10 @@ impl SqliteStore {
         if !at.wants_snapshot(state.messages.len(), self.options.snapshot_frequency) {
             return;
         }
+        let pending = Arc::clone(&self.snapshots);
+        if !lock(&pending).insert(at.lineage_key) {
+            return;
+        }
         let jobs = self.jobs.downgrade();
         self.tasks.spawn(async move {
             let taken = if state.messages.len() > SMALL_STATE {
@@ -139,8 +147,13 @@ impl SqliteStore {
                 }
                 Err(error) => tracing::warn!(%error, "no snapshot was taken"),
             }
+            lock(&pending).remove(&at.lineage_key);
         });
     }
+}
+
+fn lock(pending: &Mutex<HashSet<i64>>) -> MutexGuard<'_, HashSet<i64>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -5,6 +5,7 @@ use crate::error::damaged;
 use deerflow_core::{JsonMap, Message, NodeUpdate, StateUpdate, StoreError, ThreadState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Wire name of the private slots, which are packed one by one.
@@ -168,7 +169,11 @@ pub(crate) fn resolve_ids(updates: &mut [NodeUpdate], state: &ThreadState) {
     if !updates.iter().any(|update| update.update.messages.iter().any(anonymous)) {
         return;
     }
-    let mut taken = std::collections::HashSet::new();
+    // Ids that the updates name are not ones that the reducer gave.
+    let mut taken: HashSet<String> = updates
+        .iter()
+        .flat_map(|update| update.update.messages.iter().filter_map(|message| message.id.clone()))
+        .collect();
     for message in updates.iter_mut().rev().flat_map(|update| update.update.messages.iter_mut().rev()) {
         if !anonymous(message) {
             continue;

@@ -15,6 +15,9 @@ use sqlx::{Row as _, SqliteConnection};
 /// Run id of journal rows that belong to no run: those of an edit from outside.
 pub(crate) const NO_RUN: &str = "-";
 
+/// What a step costs on disk beyond its updates, ids and indexes together, in bytes. Part of the log's weight.
+const STEP_ROW_BYTES: i64 = 200;
+
 /// A step with references, ready to be written.
 #[derive(Debug)]
 pub(crate) struct CommitOp {
@@ -228,7 +231,7 @@ pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result
         .bind(next_name(op.next))
         .bind(op.now)
         .bind(op.updates.clone())
-        .bind(op.updates.len() as i64)
+        .bind(op.updates.len() as i64 + STEP_ROW_BYTES)
         .bind(count)
         .bind(op.title.clone())
         .fetch_all(&mut *conn)
@@ -406,11 +409,11 @@ pub(super) async fn finish(conn: &mut SqliteConnection, op: &FinishOp) -> Result
     Ok(Done::Nothing)
 }
 
-/// Nothing when the thread or this snapshot is gone or there: it is an accelerator.
+/// Nothing when the thread is gone, or another snapshot came first: it is an accelerator.
 const SNAPSHOT: &str = "
     INSERT INTO snapshots (lineage_key, ordinal, messages, channels)
         SELECT lineage_key, $2, $3, $4 FROM lineages
-        WHERE lineage_key = $1 AND thread_key = $5 AND snapshot_ordinal < $2
+        WHERE lineage_key = $1 AND thread_key = $5 AND snapshot_ordinal = $7
             AND EXISTS (SELECT 1 FROM steps WHERE lineage_key = $1 AND ordinal = $2 AND checkpoint_id = $6)
         ON CONFLICT (lineage_key, ordinal) DO NOTHING";
 const SNAPSHOT_TAKEN: &str = "
@@ -425,6 +428,7 @@ pub(super) async fn snapshot(conn: &mut SqliteConnection, snapshot: &Snapshot) -
         .bind(snapshot.channels.clone())
         .bind(at.thread_key)
         .bind(snapshot.id.as_str().to_owned())
+        .bind(at.snapshot_ordinal)
         .execute(&mut *conn)
         .await?
         .rows_affected();
