@@ -244,22 +244,25 @@ fn nearest<'a>(key: &str, properties: &'a JsonMap) -> Option<&'a str> {
     let given = plain(key);
     let score = |name: &str| {
         let name = plain(name);
-        // `file_path` for `path`, `lineStart` for `start_line`.
-        let contained = name.len() >= 3 && given.len() >= 3 && (given.contains(&name) || name.contains(&given));
         let sorted = |text: &str| {
             let mut letters: Vec<char> = text.chars().collect();
             letters.sort_unstable();
             letters
         };
-        if contained || sorted(&name) == sorted(&given) {
-            1.0
-        } else {
-            strsim::normalized_damerau_levenshtein(&given, &name)
-        }
+        // `file_path` for `path`, `line_start` for `start_line`, `cmd` for `command`.
+        let contained = name.len() >= 3 && given.len() >= 3 && (given.contains(&name) || name.contains(&given));
+        let short = given.len() >= 3 && name.chars().next() == given.chars().next() && is_subsequence(&given, &name);
+        let same = contained || short || sorted(&name) == sorted(&given);
+        if same { 1.0 } else { strsim::normalized_damerau_levenshtein(&given, &name) }
     };
     let best = properties.keys().filter(|name| *name != HARMLESS).map(|name| (score(name), name.as_str()));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 >= 0.5).then_some(best.1)
+}
+
+fn is_subsequence(short: &str, long: &str) -> bool {
+    let mut letters = long.chars();
+    short.chars().all(|wanted| letters.any(|letter| letter == wanted))
 }
 
 #[cfg(test)]
