@@ -181,7 +181,7 @@ story = [
       "the people who had to sell it.\"", quote),
 
     p("3. Causes, as far as the numbers carry", h1),
-    p("I added up what each person attributed to each cause, took out what was named twice, and compared the sum with "
+    p("I added up what each person attributed to each cause and compared the sum with "
       "the ledger. The lines below come to 12,100 units, 500 more than were lost. The overlap sits in West, where price, "
       "stock-out and discount together claim 2,200 units and only 1,700 are missing. Shares are of the 11,600 units lost."),
     *grid([

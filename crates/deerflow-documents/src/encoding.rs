@@ -25,13 +25,11 @@ pub fn decode_text(bytes: &[u8]) -> Option<DecodedText> {
     if let Some(decoded) = with_byte_order_mark(bytes) {
         return decoded;
     }
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return is_texty(text).then(|| DecodedText {
-            text: text.to_owned(),
-            encoding: "UTF-8",
-            had_bom: false,
-            lossy: false,
-        });
+    // ASCII in UTF-16 is valid UTF-8 too, full of zero characters: not texty, so it is looked at again below.
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && is_texty(text)
+    {
+        return Some(DecodedText { text: text.to_owned(), encoding: "UTF-8", had_bom: false, lossy: false });
     }
     if let Some(encoding) = utf16_without_mark(bytes) {
         return decode_with(bytes, encoding).filter(|decoded| is_texty(&decoded.text));
@@ -118,7 +116,7 @@ fn is_nearly_utf8(bytes: &[u8]) -> bool {
         good += chunk.valid().chars().filter(|character| !character.is_ascii()).count();
         bad += chunk.invalid().len();
     }
-    good >= 8 && bad * 10 <= good
+    good >= 8 && bad * 4 <= good
 }
 
 /// Whether decoded characters look like something a person or program wrote as text.

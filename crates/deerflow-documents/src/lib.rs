@@ -17,6 +17,7 @@ mod encoding;
 mod epub;
 mod error;
 mod html;
+mod html_table;
 mod kind;
 mod limits;
 mod markdown;

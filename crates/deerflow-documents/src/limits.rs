@@ -42,12 +42,18 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UploadLimits {
-    /// Most files in one request (default 10).
+    /// Most files in one request (default 10). Once called `max_file_count`.
+    #[serde(alias = "max_file_count")]
     pub max_files: usize,
-    /// Largest single file, in bytes (default 50 MiB).
+    /// Largest single file, in bytes (default 50 MiB). Once called `max_single_file_size`.
+    #[serde(alias = "max_single_file_size")]
     pub max_file_size: u64,
     /// Largest sum over one request, in bytes (default 100 MiB).
     pub max_total_size: u64,
+}
+
+impl deerflow_config::Section for UploadLimits {
+    const KEY: &'static str = "uploads";
 }
 
 impl Default for UploadLimits {

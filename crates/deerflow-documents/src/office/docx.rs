@@ -304,9 +304,7 @@ impl Body<'_, '_> {
     }
 
     fn page_break(&mut self) {
-        if self.page < u32::MAX {
-            self.page += 1;
-        }
+        self.page = self.page.saturating_add(1);
         self.break_pending = true;
     }
 

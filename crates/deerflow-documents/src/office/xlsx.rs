@@ -1,6 +1,6 @@
 //! Excel workbooks: one table per sheet, cells streamed so that a sheet's claimed size costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Cursor;
 
@@ -99,7 +99,6 @@ fn read_sheet(
 struct Sheet {
     rows: BTreeMap<usize, BTreeMap<usize, String>>,
     last_row: usize,
-    wide: bool,
     cut: bool,
 }
 
@@ -125,15 +124,18 @@ impl Sheet {
         let title = name.replace(['\n', '\r'], " ");
         let hidden = if visible { "" } else { " (hidden)" };
         let _ = write!(out, "{}\n\n## {title}{hidden}\n\n", sheet_mark(name));
-        // Columns without any cell are left out at the left edge and past the limit, kept between.
-        let first = self.rows.values().filter_map(|row| row.keys().next()).min().copied().unwrap_or(0);
-        let last = self.rows.values().filter_map(|row| row.keys().next_back()).max().copied().unwrap_or(0);
-        let width = (last - first + 1).min(MAX_COLUMNS);
-        self.wide = last - first >= MAX_COLUMNS;
+        let used: BTreeSet<usize> = self.rows.values().flat_map(|row| row.keys().copied()).collect();
+        let (first, last) = (used.first().copied().unwrap_or(0), used.last().copied().unwrap_or(0));
+        // Blank columns are kept as the author's layout, unless there are too many: then only used ones count.
+        let (columns, wide): (Vec<usize>, bool) = if last - first < MAX_COLUMNS {
+            ((first..=last).collect(), false)
+        } else {
+            (used.iter().copied().take(MAX_COLUMNS).collect(), used.len() > MAX_COLUMNS)
+        };
         let rows: Vec<Vec<String>> = self
             .rows
             .values_mut()
-            .map(|row| (first..first + width).map(|column| row.remove(&column).unwrap_or_default()).collect())
+            .map(|row| columns.iter().map(|column| row.remove(column).unwrap_or_default()).collect())
             .collect();
         out.push_str(&table(&rows));
         out.push_str("\n\n");
@@ -142,7 +144,7 @@ impl Sheet {
             let _ = write!(out, "[table cut: {notice}]\n\n");
             converted.warnings.push(notice);
         }
-        if self.wide {
+        if wide {
             converted.warnings.push(format!("sheet `{title}`: only the first {MAX_COLUMNS} columns are shown"));
         }
     }
@@ -226,12 +228,28 @@ mod tests {
     #[test]
     fn a_cell_in_the_last_column_does_not_make_a_million_columns() {
         let mut sheet = Sheet::default();
-        let mut cells = 10;
-        sheet.add(0, 0, "a".to_owned(), &mut cells);
+        let mut cells = 1000;
+        for column in (0..600).step_by(2) {
+            sheet.add(0, column, "a".to_owned(), &mut cells);
+        }
         sheet.add(1_048_575, 16_383, "z".to_owned(), &mut cells);
         let mut converted = Converted::new(DocumentKind::Xlsx, String::new());
         sheet.write("S", true, &mut converted);
         assert_eq!(converted.markdown.lines().nth(4).map(|line| line.matches('|').count()), Some(201));
         assert_eq!(converted.warnings, ["sheet `S`: only the first 200 columns are shown"]);
+    }
+
+    #[test]
+    fn a_sheet_over_the_cell_limit_is_cut_with_a_notice() {
+        let mut sheet = Sheet::default();
+        let mut cells = 2;
+        (0..3).for_each(|row| sheet.add(row, 1, format!("v{row}"), &mut cells));
+        let mut converted = Converted::new(DocumentKind::Xlsx, String::new());
+        sheet.write("S", false, &mut converted);
+        assert!(
+            converted
+                .markdown
+                .contains("## S (hidden)\n\n| v0 |\n| --- |\n| v1 |\n\n[table cut: sheet `S`: the first 2 of 3 rows")
+        );
     }
 }

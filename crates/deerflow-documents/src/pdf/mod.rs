@@ -99,9 +99,10 @@ fn read_page(document: &mut Document, number: u32, id: ObjectId, budget: Budget<
     let outcome = quiet_catch(std::panic::AssertUnwindSafe(|| {
         pdf_extract::output_doc_page(document, &mut sink, number).map_err(|error| error.to_string())
     }));
-    page.incomplete = !matches!(outcome, Ok(Ok(())));
+    let failed = !matches!(outcome, Ok(Ok(())));
+    page.incomplete = failed || prepared.incomplete;
     let found = sink.finish();
-    if page.incomplete && found.horizontal.is_empty() {
+    if failed && found.horizontal.is_empty() {
         budget.check_time()?;
         let text = quiet_catch(std::panic::AssertUnwindSafe(|| document.extract_text(&[number]).unwrap_or_default()));
         let text = text.unwrap_or_default();

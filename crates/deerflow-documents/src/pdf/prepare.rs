@@ -9,7 +9,9 @@ use pdf_extract::{Dictionary, Document, Object, ObjectId, Stream};
 use super::weigh::is_image;
 
 /// Operations one page may expand to through its forms.
-const MAX_OPERATIONS: usize = 3_000_000;
+const MAX_OPERATIONS: usize = 1_000_000;
+/// Forms drawn on one page.
+const MAX_DRAWN: usize = 2_000;
 /// Forms in forms.
 const MAX_FORM_DEPTH: usize = 12;
 /// Steps up the page tree for inherited values.
@@ -22,9 +24,11 @@ pub(super) struct Prepared {
     pub(super) rotation: i64,
     /// Pictures drawn on the page.
     pub(super) images: usize,
+    /// Whether a limit cut the page short.
+    pub(super) incomplete: bool,
 }
 
-/// Rewrites one page in place; `None` when it has no dictionary or is too complex to interpret.
+/// Rewrites one page in place; `None` when it has no dictionary.
 pub(super) fn page(document: &mut Document, id: ObjectId) -> Option<Prepared> {
     let dictionary = document.get_dictionary(id).ok()?;
     let empty = Dictionary::new();
@@ -32,12 +36,11 @@ pub(super) fn page(document: &mut Document, id: ObjectId) -> Option<Prepared> {
     let media_box = inherited(document, dictionary, b"MediaBox").and_then(|object| numbers(document, object));
     let rotation = inherited(document, dictionary, b"Rotate").and_then(|object| object.as_i64().ok()).unwrap_or(0);
     let content = document.get_page_content(id).ok()?;
-    let mut walker = Walker { document, out: Vec::new(), fonts: Dictionary::new(), open: Vec::new(), images: 0 };
+    let mut walker =
+        Walker { document, out: Vec::new(), fonts: Dictionary::new(), open: Vec::new(), images: 0, drawn: 0 };
     walker.rewrite(&content, resources, "p", false);
-    let Walker { out: operations, fonts, images, .. } = walker;
-    if operations.len() >= MAX_OPERATIONS {
-        return None;
-    }
+    let Walker { out: operations, fonts, images, drawn, .. } = walker;
+    let incomplete = operations.len() >= MAX_OPERATIONS || drawn >= MAX_DRAWN;
     let content = Content { operations }.encode().ok()?;
     let content = document.add_object(Stream::new(Dictionary::new(), content));
     let media_box = media_box.filter(|values| values.len() == 4).unwrap_or_else(|| vec![0.0, 0.0, 612.0, 792.0]);
@@ -50,7 +53,7 @@ pub(super) fn page(document: &mut Document, id: ObjectId) -> Option<Prepared> {
         dictionary.set("MediaBox", Object::Array(media_box.into_iter().map(Object::Real).collect()));
         dictionary.remove(b"ArtBox");
     }
-    Some(Prepared { rotation: rotation.rem_euclid(360), images })
+    Some(Prepared { rotation: rotation.rem_euclid(360), images, incomplete })
 }
 
 fn inherited<'a>(document: &'a Document, dictionary: &'a Dictionary, key: &[u8]) -> Option<&'a Object> {
@@ -79,6 +82,7 @@ struct Walker<'a> {
     /// Forms being drawn, outermost first.
     open: Vec<ObjectId>,
     images: usize,
+    drawn: usize,
 }
 
 impl<'a> Walker<'a> {
@@ -144,9 +148,10 @@ impl<'a> Walker<'a> {
             self.images += 1;
             return;
         }
-        if self.open.contains(&id) || self.open.len() >= MAX_FORM_DEPTH {
+        if self.open.contains(&id) || self.open.len() >= MAX_FORM_DEPTH || self.drawn >= MAX_DRAWN {
             return;
         }
+        self.drawn += 1;
         let Ok(content) = stream.decompressed_content() else { return };
         let own = stream.dict.get(b"Resources").ok().and_then(|r| document.dereference(r).ok()?.1.as_dict().ok());
         self.out.push(plain("q"));

@@ -105,7 +105,7 @@ impl Renderer {
             }
             let (bullet, text) = bullet(&line.text());
             let text = if bullet { format!("- {}", safe(&text)) } else { safe(&text) };
-            let joins = previous.is_some() && gap <= PARAGRAPH_GAP && gap >= 0.0;
+            let joins = previous.is_some() && (0.0..=PARAGRAPH_GAP).contains(&gap);
             if joins {
                 out.push_line(&text)
             } else {
