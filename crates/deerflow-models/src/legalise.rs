@@ -46,5 +46,12 @@ pub fn legalise(rules: &Rules, system: Option<&str>, messages: &[Arc<Message>]) 
     head.into_iter().chain(body).collect()
 }
 
+/// Only the first of those rules: each call has exactly one result, right after its message; nothing else is touched. For
+/// middlewares, whose history still has system messages that belong to others.
+#[must_use]
+pub fn settle_calls(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    calls::settle(&Rules::openai(), messages)
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,20 @@
 //! **Invariant:** nothing leaves this crate for a provider that did not pass [`legalise`], and no text that leaves it for
 //! people (errors, logs, recordings) holds a key. Adapters make one attempt; retrying belongs to the harness.
 
+mod anthropic;
+mod env;
+mod errors;
+mod exchange;
+mod factory;
 pub mod legalise;
+mod openai;
+mod record;
+mod replay;
+mod settings;
 #[doc(hidden)]
 pub mod testing;
+mod transport;
+
+pub use env::models_from_env;
+pub use factory::{EnvLookup, create_chat_model, create_chat_model_over};
+pub use transport::{Transport, WireRequest, WireResponse};

@@ -1,0 +1,147 @@
+use super::*;
+use deerflow_core::{ToolCall, ToolSpec};
+use pretty_assertions::assert_eq;
+
+fn body(profile: Value, request: &ChatRequest) -> Value {
+    let mut base =
+        object(json!({"name": "m", "use": "anthropic", "model": "claude-sonnet-4-5", "supports_vision": true}));
+    merge(&mut base, &object(profile));
+    let settings = Settings::new(&serde_json::from_value(Value::Object(base)).unwrap(), "anthropic");
+    build(&settings, &Rules::anthropic(), request)
+}
+
+fn request(messages: Vec<Message>) -> ChatRequest {
+    ChatRequest { messages: messages.into_iter().map(Arc::new).collect(), ..ChatRequest::default() }
+}
+
+fn call(id: &str) -> ToolCall {
+    ToolCall::new(id, "bash", object(json!({"command": "ls"})))
+}
+
+fn tool() -> Arc<ToolSpec> {
+    Arc::new(ToolSpec { name: "bash".into(), description: "runs".into(), parameters: json!({"type": "object"}) })
+}
+
+fn breakpoints(value: &Value) -> usize {
+    value.to_string().matches("cache_control").count()
+}
+
+#[test]
+fn a_whole_body() {
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    let redacted = json!({"type": "redacted_thinking", "data": "d"});
+    let content = Content::Blocks(vec![
+        ContentBlock::Raw(thinking.clone()),
+        ContentBlock::Raw(redacted.clone()),
+        ContentBlock::Text("look".into()),
+    ]);
+    let mut asked = request(vec![
+        Message::human(Content::Blocks(vec![
+            ContentBlock::Text("see".into()),
+            ContentBlock::ImageUrl("data:image/png;base64,AA".into()),
+            ContentBlock::ImageUrl("https://x.example/a.png".into()),
+        ])),
+        Message::ai_calls(content, vec![call("a"), call("b")]),
+        Message::tool("files", "a", "bash"),
+        Message::tool_error("no", "b", "bash"),
+        Message::human("more"),
+    ]);
+    asked.system = Some("be good".into());
+    asked.tools = vec![tool()];
+    let cache = json!({"type": "ephemeral"});
+    assert_eq!(
+        body(json!({}), &asked),
+        json!({
+            "model": "claude-sonnet-4-5",
+            "max_tokens": 8192,
+            "system": [{"type": "text", "text": "be good", "cache_control": cache}],
+            "messages": [
+                {"role": "user", "content": [
+                    {"type": "text", "text": "see"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
+                    {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}}
+                ]},
+                {"role": "assistant", "content": [
+                    thinking, redacted, {"type": "text", "text": "look"},
+                    {"type": "tool_use", "id": "a", "name": "bash", "input": {"command": "ls"}},
+                    {"type": "tool_use", "id": "b", "name": "bash", "input": {"command": "ls"}, "cache_control": cache}
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "a", "content": "files"},
+                    {"type": "tool_result", "tool_use_id": "b", "content": "no", "is_error": true},
+                    {"type": "text", "text": "more", "cache_control": cache}
+                ]}
+            ],
+            "tools": [{"name": "bash", "description": "runs", "input_schema": {"type": "object"}, "cache_control": cache}],
+            "stream": true
+        })
+    );
+}
+
+#[test]
+fn there_are_never_more_than_four_cache_breakpoints() {
+    let many = (0..6)
+        .flat_map(|n| [Message::human(format!("q{n}")), Message::ai(format!("a{n}"))])
+        .chain([Message::human("last")]);
+    let mut asked = request(many.collect());
+    assert_eq!(breakpoints(&body(json!({}), &asked)), 3);
+    asked.system = Some("s".into());
+    assert_eq!(breakpoints(&body(json!({}), &asked)), 4);
+    asked.tools = vec![tool()];
+    assert_eq!(breakpoints(&body(json!({}), &asked)), 4);
+    assert_eq!(breakpoints(&body(json!({"enable_prompt_caching": false}), &asked)), 0);
+}
+
+#[test]
+fn thinking_has_the_form_that_the_version_takes() {
+    let think = ChatRequest { thinking: true, ..request(vec![Message::human("q")]) };
+    let thinking = |extra: Value| {
+        let mut profile = object(json!({"supports_thinking": true, "temperature": 0.5}));
+        merge(&mut profile, &object(extra));
+        let body = body(Value::Object(profile), &think);
+        json!([body.get("thinking"), body.get("temperature")])
+    };
+    assert_eq!(thinking(json!({})), json!([{"type": "enabled", "budget_tokens": 6552}, null]));
+    assert_eq!(thinking(json!({"model": "claude-opus-4-6"})), json!([{"type": "adaptive"}, 0.5]));
+    assert_eq!(thinking(json!({"model": "claude-sonnet-5"})), json!([{"type": "adaptive"}, null]));
+    let own = json!({"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 9000}});
+    assert_eq!(thinking(own.clone()), json!([{"type": "enabled", "budget_tokens": 3999}, null]));
+    let mut newer = own;
+    newer["model"] = json!("claude-opus-4-8");
+    assert_eq!(thinking(newer), json!([{"type": "adaptive"}, null]));
+    assert_eq!(thinking(json!({"max_tokens": 500})), json!([null, 0.5]));
+    assert_eq!(thinking(json!({"supports_thinking": false})), json!([null, 0.5]));
+}
+
+#[test]
+fn effort_goes_to_models_that_know_it() {
+    let asked = ChatRequest { reasoning_effort: Some("minimal".into()), ..request(vec![Message::human("q")]) };
+    let effort = |model: &str| {
+        body(json!({"model": model, "supports_reasoning_effort": true}), &asked).get("output_config").cloned()
+    };
+    assert_eq!(effort("claude-sonnet-5"), Some(json!({"effort": "low"})));
+    assert_eq!(effort("claude-sonnet-4-5"), None);
+}
+
+#[test]
+fn a_tool_loop_begun_by_another_model_goes_on_without_thinking() {
+    let messages = vec![Message::human("q"), Message::ai_calls("", vec![call("a")]), Message::tool("r", "a", "bash")];
+    let mut asked = ChatRequest { thinking: true, ..request(messages) };
+    asked.tools = vec![tool()];
+    assert_eq!(body(json!({"supports_thinking": true}), &asked).get("thinking"), None);
+    asked.messages.push(Arc::new(Message::human("next")));
+    assert!(body(json!({"supports_thinking": true}), &asked).get("thinking").is_some());
+}
+
+#[test]
+fn a_history_with_calls_defines_its_tools_even_when_none_are_offered() {
+    let asked = request(vec![
+        Message::human("q"),
+        Message::ai_calls("", vec![call("a")]),
+        Message::tool("r", "a", "bash"),
+        Message::human("summarise"),
+    ]);
+    let body = body(json!({"enable_prompt_caching": false}), &asked);
+    assert_eq!(body["tools"], json!([{"name": "bash", "input_schema": {"type": "object"}}]));
+    assert_eq!(body["tool_choice"], json!({"type": "none"}));
+}

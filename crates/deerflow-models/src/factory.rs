@@ -1,0 +1,227 @@
+//! From a profile to a model.
+
+use crate::anthropic::AnthropicModel;
+use crate::errors::ErrorContext;
+use crate::exchange::Endpoint;
+use crate::openai::{OpenAiModel, dialect};
+use crate::record::Recorder;
+use crate::replay::Replay;
+use crate::settings::{Settings, Timeouts};
+use crate::transport::{HttpTransport, Transport};
+use deerflow_config::{ModelProfile, Provider, ProviderKind, Secret};
+use deerflow_core::{ChatModel, ModelError, ModelErrorKind};
+use deerflow_net::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use url::Url;
+
+/// Looks up an environment variable.
+pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Makes the model that `profile` describes. Nothing is sent yet.
+///
+/// The key is the profile's, else the one in the provider's variable. A profile with `record_to` writes its exchanges to that
+/// file; one with `use: replay` and `path` answers from such a file.
+///
+/// # Errors
+/// - [`ModelErrorKind::Auth`]: a key is needed and there is none, or a `$VARIABLE` of the profile is not set.
+/// - [`ModelErrorKind::BadRequest`]: the profile cannot be used as it is (provider, address, header, recording), or it is
+///   that of the offline model, which is made elsewhere.
+pub fn create_chat_model(profile: &ModelProfile, env: EnvLookup<'_>) -> Result<Arc<dyn ChatModel>, ModelError> {
+    create(profile, env, None)
+}
+
+/// The same over a transport of one's own, in place of HTTP.
+///
+/// # Errors
+/// As [`create_chat_model`].
+pub fn create_chat_model_over(
+    profile: &ModelProfile,
+    env: EnvLookup<'_>,
+    transport: Arc<dyn Transport>,
+) -> Result<Arc<dyn ChatModel>, ModelError> {
+    create(profile, env, Some(transport))
+}
+
+fn create(
+    profile: &ModelProfile,
+    env: EnvLookup<'_>,
+    transport: Option<Arc<dyn Transport>>,
+) -> Result<Arc<dyn ChatModel>, ModelError> {
+    if let Some(why) = profile.unusable() {
+        let kind = if profile.unset.is_empty() { ModelErrorKind::BadRequest } else { ModelErrorKind::Auth };
+        return Err(ModelError::new(kind, why));
+    }
+    let provider = profile.provider().map_err(|error| bad(profile, &error.to_string()).with_hint(error.help()))?;
+    match provider.kind {
+        ProviderKind::OpenAi | ProviderKind::Anthropic => over_http(profile, provider, env, transport),
+        ProviderKind::Replay => replay(profile),
+        ProviderKind::Offline => Err(bad(profile, "the offline model is built in and not made from a provider")),
+    }
+}
+
+fn bad(profile: &ModelProfile, what: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::BadRequest, format!("model `{}`: {what}", profile.name))
+}
+
+fn text_extra<'p>(profile: &'p ModelProfile, key: &str) -> Option<&'p str> {
+    profile.extras.0.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+fn replay(profile: &ModelProfile) -> Result<Arc<dyn ChatModel>, ModelError> {
+    let path = text_extra(profile, "path")
+        .ok_or_else(|| bad(profile, "`use: replay` needs `path`, the file that was recorded"))?;
+    let (mut recorded, replay) = Replay::load(Path::new(path))?;
+    recorded.name.clone_from(&profile.name);
+    // Keys are not recorded and not needed.
+    recorded.api_key = Some(Secret::from("replay"));
+    recorded.headers.clear();
+    recorded.unset.clear();
+    let provider = recorded.provider().map_err(|error| bad(profile, &format!("the recording is of {error}")))?;
+    if matches!(provider.kind, ProviderKind::Replay | ProviderKind::Offline) {
+        return Err(bad(profile, "the recording is not of a provider"));
+    }
+    over_http(&recorded, provider, &|_| None, Some(Arc::new(replay)))
+}
+
+fn over_http(
+    profile: &ModelProfile,
+    provider: &'static Provider,
+    env: EnvLookup<'_>,
+    transport: Option<Arc<dyn Transport>>,
+) -> Result<Arc<dyn ChatModel>, ModelError> {
+    let base = profile.effective_base_url().ok_or_else(|| bad(profile, "it has no `base_url`"))?;
+    let base: Url = base.parse().map_err(|error| bad(profile, &format!("`base_url` is not an address: {error}")))?;
+    if base.cannot_be_a_base() || !matches!(base.scheme(), "http" | "https") {
+        return Err(bad(profile, "`base_url` has to start with `http://` or `https://`"));
+    }
+    let suffix = match provider.kind {
+        ProviderKind::Anthropic => "v1/messages",
+        _ => "chat/completions",
+    };
+    let url = method_url(&base, suffix);
+    let key = key(profile, provider, env);
+    let mut secrets: Vec<_> = profile.headers.values().map(Secret::to_secret_string).collect();
+    secrets.extend(key.as_ref().map(Secret::to_secret_string));
+    let errors = ErrorContext {
+        name: profile.name.clone(),
+        model: profile.model.clone(),
+        url: url.clone(),
+        key_variable: provider.key_variable,
+        has_key: key.is_some(),
+        secrets,
+    };
+    let own_service =
+        profile.base_url.is_none() && provider.default_base_url.is_some_and(|url| url.starts_with("https"));
+    if key.is_none() && own_service {
+        return Err(errors.error(ModelErrorKind::Auth, "there is no key").with_hint(errors.key_hint()));
+    }
+    let headers = headers(profile, provider.kind, &url, key.as_ref())?;
+    let settings = Settings::new(profile, provider.name);
+    let timeouts = Timeouts::new(profile);
+    let mut transport = transport.unwrap_or_else(|| Arc::new(HttpTransport::new(timeouts.connect, errors.clone())));
+    if let Some(path) = text_extra(profile, "record_to") {
+        transport = Arc::new(Recorder::new(transport, &PathBuf::from(path), profile, errors.clone()));
+    }
+    let endpoint = Arc::new(Endpoint {
+        transport,
+        errors,
+        chunk_timeout: timeouts.chunk,
+        total_timeout: timeouts.total,
+        streaming: settings.streaming,
+    });
+    if provider.kind == ProviderKind::Anthropic {
+        return Ok(Arc::new(AnthropicModel { settings, url, headers, endpoint }));
+    }
+    if profile.use_responses_api == Some(true) {
+        tracing::warn!(model = %profile.name, "`use_responses_api` is not supported: using chat completions");
+    }
+    let dialect = match text_extra(profile, "dialect") {
+        Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
+        None => dialect::choose(provider.dialect(), &base, &profile.model),
+    };
+    Ok(Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }))
+}
+
+/// The address of a method below `base`, unless `base` is it already. A query (`api-version`) stays.
+fn method_url(base: &Url, suffix: &str) -> Url {
+    let mut url = base.clone();
+    let path = base.path().trim_end_matches('/');
+    let method = suffix.rsplit_once("v1/").map_or(suffix, |(_, method)| method);
+    let path = if path.ends_with(method) {
+        path.to_owned()
+    } else if path.ends_with("/v1") {
+        format!("{path}/{method}")
+    } else {
+        format!("{path}/{suffix}")
+    };
+    url.set_path(&path);
+    url
+}
+
+fn key(profile: &ModelProfile, provider: &Provider, env: EnvLookup<'_>) -> Option<Secret> {
+    let own = profile.api_key.clone();
+    let other =
+        || ["gemini_api_key", "google_api_key"].iter().find_map(|key| text_extra(profile, key)).map(Secret::from);
+    let variable = || provider.key_variable.and_then(env).map(Secret::from);
+    own.or_else(other).or_else(variable).filter(|key| !key.expose().trim().is_empty())
+}
+
+fn headers(
+    profile: &ModelProfile,
+    kind: ProviderKind,
+    url: &Url,
+    key: Option<&Secret>,
+) -> Result<HeaderMap, ModelError> {
+    let mut headers = HeaderMap::new();
+    let secret = |text: &str| {
+        let mut value = HeaderValue::try_from(text).map_err(|_| {
+            bad(profile, "the key holds characters that no key has").with_hint("is there a line break in it?")
+        })?;
+        value.set_sensitive(true);
+        Ok::<_, ModelError>(value)
+    };
+    if let Some(key) = key.map(|key| key.expose().trim()) {
+        // A token of a subscription is a bearer token, also at Anthropic.
+        let token = key.starts_with("sk-ant-oat");
+        if kind == ProviderKind::Anthropic && !token {
+            headers.insert("x-api-key", secret(key)?);
+        } else {
+            headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"))?);
+        }
+        if url.host_str().is_some_and(|host| host.ends_with(".azure.com")) {
+            headers.insert("api-key", secret(key)?);
+        }
+        if token {
+            headers.insert("anthropic-beta", HeaderValue::from_static("oauth-2025-04-20"));
+        }
+    }
+    if kind == ProviderKind::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        let betas = match profile.extras.0.get("betas") {
+            Some(Value::Array(betas)) => betas.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+            Some(Value::String(betas)) => betas.clone(),
+            _ => String::new(),
+        };
+        if !betas.is_empty() {
+            let own = headers.get("anthropic-beta").and_then(|value| value.to_str().ok()).map(|own| format!("{own},"));
+            headers.insert("anthropic-beta", secret(&format!("{}{betas}", own.unwrap_or_default()))?);
+        }
+    }
+    if let Some(organization) = text_extra(profile, "organization") {
+        headers.insert("openai-organization", secret(organization)?);
+    }
+    for (name, value) in &profile.headers {
+        let header = HeaderName::try_from(name.as_str());
+        let (Ok(header), Ok(mut value)) = (header, HeaderValue::try_from(value.expose())) else {
+            return Err(bad(profile, &format!("the header {name:?} cannot be sent: its name or value is not allowed")));
+        };
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests;

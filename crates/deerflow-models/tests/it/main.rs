@@ -1,0 +1,8 @@
+//! The adapters against a provider on loopback that speaks the real wire formats.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod anthropic;
+mod failures;
+mod fake;
+mod openai;
+mod recording;
