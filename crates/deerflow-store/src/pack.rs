@@ -102,14 +102,34 @@ impl Pile {
         Ok(reference_value(self.put(bytes)))
     }
 
-    pub(crate) fn into_pieces(self) -> Vec<(Hash, Vec<u8>)> {
+    /// All pieces in one block, as a statement takes them.
+    pub(crate) fn into_block(self) -> Block {
+        let mut block = Block::default();
+        let mut index = Vec::with_capacity(self.pieces.len());
+        for (hash, bytes) in self.pieces {
+            // Positions count from 1, as `substr` does.
+            index.push((hash.hex(), block.data.len() + 1, bytes.len()));
+            block.data.extend_from_slice(&bytes);
+        }
+        block.index = serde_json::json!(index).to_string();
+        block.pieces = index.len();
+        block
+    }
+
+    #[cfg(test)]
+    fn into_pieces(self) -> Vec<(Hash, Vec<u8>)> {
         self.pieces.into_iter().collect()
     }
 }
 
-/// Bytes of all pieces.
-pub(crate) fn total_bytes(pieces: &[(Hash, Vec<u8>)]) -> usize {
-    pieces.iter().map(|(_, bytes)| bytes.len()).sum()
+/// Pieces end to end, and where each lies: any number of them are two parameters of one statement.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Block {
+    /// JSON list of hash in hexadecimal, position from 1, and length.
+    pub(crate) index: String,
+    pub(crate) data: Vec<u8>,
+    /// How many there are.
+    pub(crate) pieces: usize,
 }
 
 fn reference_value(hash: Hash) -> Value {

@@ -9,7 +9,7 @@ mod threads;
 pub(crate) use journal::journal;
 pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};
-pub(crate) use steps::{history, open_effects, step};
+pub(crate) use steps::{checkpoint, history, open_effects, step};
 pub(crate) use threads::{thread, threads};
 
 use crate::error::Place;

@@ -1,7 +1,7 @@
 //! When a state is written out in full.
 
 use crate::error::damaged;
-use crate::pack::{Hash, Pile, pack_channels};
+use crate::pack::{Block, Pile, pack_channels};
 use deerflow_core::{CheckpointId, StoreError, ThreadState};
 
 /// Bytes a message costs in a snapshot.
@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
     pub(crate) messages: Vec<u8>,
     pub(crate) channels: String,
     /// Content of channels and of messages that no update holds in this form.
-    pub(crate) pieces: Vec<(Hash, Vec<u8>)>,
+    pub(crate) pieces: Block,
 }
 
 impl Snapshot {
@@ -52,7 +52,7 @@ impl Snapshot {
         if messages.len() != state.messages.len() * 16 {
             return Err(damaged("a snapshot", "it lost messages"));
         }
-        Ok(Self { at, id, messages, channels, pieces: pile.into_pieces() })
+        Ok(Self { at, id, messages, channels, pieces: pile.into_block() })
     }
 }
 

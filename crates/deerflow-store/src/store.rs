@@ -3,7 +3,6 @@
 use crate::cache::HeadCache;
 use crate::config::StoreOptions;
 use crate::error::{Place, damaged};
-use crate::pack::total_bytes;
 use crate::snapshot::{LogPosition, Snapshot};
 use crate::write::{AdmitOp, CommitOp, Done, FinishOp, Op};
 use crate::writer::{Job, QUEUE, Writer};
@@ -13,7 +12,8 @@ use deerflow_core::ports::{
     Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalRow, NewJournalRow, NewRun, RunFilter, RunOutcome,
     RunRepo, RunRow, StepCommit, StepLog, ThreadRepo, ThreadRow, Worker,
 };
-use deerflow_core::{CheckpointId, Lineage, RunId, StoreError, ThreadId, ThreadState, UserId};
+use deerflow_core::run::Next;
+use deerflow_core::{CheckpointId, Lineage, RunId, RunStatus, StoreError, ThreadId, ThreadState, Usage, UserId};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 use std::collections::HashSet;
 use std::path::Path;
@@ -116,6 +116,17 @@ impl SqliteStore {
         self.readers.begin().await.map_err(|error| self.place.explain(&error))
     }
 
+    /// The head, if one query says that it is the one this process remembers and that nothing else belongs to it.
+    async fn remembered(&self, lineage: &Lineage) -> Result<Option<Checkpoint>, StoreError> {
+        let mut reader = self.readers.acquire().await.map_err(|error| self.place.explain(&error))?;
+        let row = read::step(&mut reader, &self.place, lineage, None).await?;
+        let row = row.filter(|row| row.entry.next != Next::Tools);
+        Ok(row.and_then(|row| {
+            let state = self.heads.get(lineage, &row.entry.id)?;
+            Some(read::checkpoint(row.entry, ThreadState::clone(&state), Vec::new()))
+        }))
+    }
+
     async fn run_of(&self, done: Done) -> Result<RunRow, StoreError> {
         let Done::Run(run_id) = done else { return Err(StoreError::Database("no run was answered".to_owned())) };
         let row = self.run(&run_id).await?;
@@ -152,6 +163,25 @@ impl SqliteStore {
     }
 }
 
+/// The row of a run that was admitted now.
+fn admitted(run: NewRun, created_at: i64) -> RunRow {
+    RunRow {
+        run_id: run.run_id,
+        thread_id: run.thread_id,
+        user_id: run.user_id,
+        status: RunStatus::Pending,
+        worker: run.worker,
+        epoch: 1,
+        input: run.input,
+        options: run.options,
+        error: None,
+        stop_reason: None,
+        usage: Usage::default(),
+        created_at,
+        updated_at: created_at,
+    }
+}
+
 fn lock(pending: &Mutex<HashSet<i64>>) -> MutexGuard<'_, HashSet<i64>> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -167,7 +197,7 @@ impl StepLog for SqliteStore {
     async fn commit(&self, commit: StepCommit) -> Result<Committed, StoreError> {
         let (lineage, parent, state) = (commit.lineage.clone(), commit.parent.clone(), commit.state.clone());
         let op = CommitOp::pack(commit, self.options.mode.as_str())?;
-        let added = total_bytes(&op.pieces);
+        let added = op.pieces.data.len();
         let Done::Committed(committed, position) = self.write(Op::Commit(Box::new(op))).await? else {
             return Err(StoreError::Database("no step was answered".to_owned()));
         };
@@ -179,6 +209,11 @@ impl StepLog for SqliteStore {
     }
 
     async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {
+        if at.is_none()
+            && let Some(checkpoint) = self.remembered(lineage).await?
+        {
+            return Ok(Some(checkpoint));
+        }
         let mut view = self.view().await?;
         let Some(row) = read::step(&mut view, &self.place, lineage, at).await? else {
             return match at {
@@ -201,18 +236,7 @@ impl StepLog for SqliteStore {
                 state
             }
         };
-        let entry = row.entry;
-        Ok(Some(Checkpoint {
-            id: entry.id,
-            parent: entry.parent,
-            run_id: entry.run_id,
-            kind: entry.kind,
-            step: entry.step,
-            next: entry.next,
-            created_at: entry.created_at,
-            state,
-            open_effects,
-        }))
+        Ok(Some(read::checkpoint(row.entry, state, open_effects)))
     }
 
     async fn history(
@@ -229,9 +253,11 @@ impl StepLog for SqliteStore {
 #[async_trait]
 impl RunRepo for SqliteStore {
     async fn admit(&self, run: NewRun) -> Result<RunRow, StoreError> {
-        let op = AdmitOp::pack(run, self.options.mode.as_str())?;
-        let done = self.write(Op::Admit(Box::new(op))).await?;
-        self.run_of(done).await
+        let op = AdmitOp::pack(run.clone(), self.options.mode.as_str())?;
+        match self.write(Op::Admit(Box::new(op))).await? {
+            Done::Admitted { created_at } => Ok(admitted(run, created_at)),
+            done => self.run_of(done).await,
+        }
     }
 
     async fn adopt(&self, run_id: &RunId, expected_epoch: u64, worker: &Worker) -> Result<RunRow, StoreError> {

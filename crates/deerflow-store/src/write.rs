@@ -44,6 +44,10 @@ pub(crate) enum Done {
     Nothing,
     /// A step is written; the position is absent for effects.
     Committed(Committed, Option<LogPosition>),
+    /// The run is new.
+    Admitted {
+        created_at: i64,
+    },
     /// This run row is the answer; it is read afterwards.
     Run(RunId),
 }

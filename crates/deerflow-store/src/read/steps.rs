@@ -4,9 +4,9 @@ use super::fetch;
 use crate::error::{Place, damaged};
 use crate::names::{id, kind, next, unsigned};
 use crate::pack::{PackedFrame, Shelf};
-use deerflow_core::ports::{HistoryEntry, OpenEffect};
+use deerflow_core::ports::{Checkpoint, HistoryEntry, OpenEffect};
 use deerflow_core::run::Next;
-use deerflow_core::{CheckpointId, Lineage, StoreError};
+use deerflow_core::{CheckpointId, Lineage, StoreError, ThreadState};
 use sqlx::{FromRow, SqliteConnection};
 
 /// A checkpoint and where it lies.
@@ -57,6 +57,21 @@ impl RawStep {
                 created_at: self.created_at,
             },
         })
+    }
+}
+
+/// A history entry with its state.
+pub(crate) fn checkpoint(entry: HistoryEntry, state: ThreadState, open_effects: Vec<OpenEffect>) -> Checkpoint {
+    Checkpoint {
+        id: entry.id,
+        parent: entry.parent,
+        run_id: entry.run_id,
+        kind: entry.kind,
+        step: entry.step,
+        next: entry.next,
+        created_at: entry.created_at,
+        state,
+        open_effects,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Steps, effects, the end of a run, snapshots.
 
 use super::Done;
-use super::content::{PackedEvent, insert_events, insert_pieces};
+use super::content::{PackedEvents, insert_events, insert_pieces, pack_events};
 use crate::error::Fault;
 use crate::names::{kind_name, next_name, now, signed, thread_status, unsigned};
-use crate::pack::{Hash, Pile, pack_frames, pack_journal, pack_update, resolve_ids};
+use crate::pack::{Block, Pile, pack_frames, pack_update, resolve_ids};
 use crate::snapshot::{LogPosition, Snapshot};
 use deerflow_core::ports::{Committed, EffectRecord, Fence, NewJournalRow, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
@@ -34,9 +34,9 @@ pub(crate) struct CommitOp {
     title: Option<String>,
     mode: &'static str,
     effects: Vec<PackedEffect>,
-    events: Vec<PackedEvent>,
+    events: PackedEvents,
     outcome: Option<RunOutcome>,
-    pub(crate) pieces: Vec<(Hash, Vec<u8>)>,
+    pub(crate) pieces: Block,
 }
 
 /// The end of a run without a step.
@@ -44,26 +44,14 @@ pub(crate) struct CommitOp {
 pub(crate) struct FinishOp {
     fence: Fence,
     outcome: RunOutcome,
-    events: Vec<PackedEvent>,
-    pieces: Vec<(Hash, Vec<u8>)>,
+    events: PackedEvents,
+    pieces: Block,
 }
 
 #[derive(Debug)]
 enum PackedEffect {
     Started { step: u64, index: usize, call_id: String, tool: String, fingerprint: Option<String> },
     Finished { step: u64, index: usize, update: String, end_run: bool },
-}
-
-fn pack_events(rows: &[NewJournalRow], pile: &mut Pile) -> Result<Vec<PackedEvent>, StoreError> {
-    rows.iter()
-        .map(|row| {
-            Ok(PackedEvent {
-                category: row.category.clone(),
-                event: row.event.clone(),
-                content: pack_journal(&row.content, pile)?,
-            })
-        })
-        .collect()
 }
 
 impl CommitOp {
@@ -91,7 +79,7 @@ impl CommitOp {
             effects,
             events,
             outcome: commit.outcome,
-            pieces: pile.into_pieces(),
+            pieces: pile.into_block(),
         })
     }
 
@@ -108,7 +96,7 @@ impl FinishOp {
     pub(crate) fn pack(fence: Fence, outcome: RunOutcome, rows: &[NewJournalRow]) -> Result<Self, StoreError> {
         let mut pile = Pile::default();
         let events = pack_events(rows, &mut pile)?;
-        Ok(Self { fence, outcome, events, pieces: pile.into_pieces() })
+        Ok(Self { fence, outcome, events, pieces: pile.into_block() })
     }
 }
 
@@ -144,8 +132,9 @@ const OPEN_THREAD: &str = "
     INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
         VALUES ($1, 'default', '{}', 'idle', $2, 0, $3, $3) ON CONFLICT (thread_id) DO NOTHING";
 
-/// Moves the head if parent and fence hold, writes the step, counts the journal. The second and third statement do
-/// nothing unless the first did something: the new checkpoint id is in no lineage then.
+/// A step in one round trip: moves the head if parent and fence hold, counts the journal, writes step, content and journal
+/// rows, and settles open effects (a model turn cannot follow an open batch; any other step settles it). All but the first
+/// statement do nothing unless that one did something: the new checkpoint id is in no lineage then.
 const STEP: &str = "
     UPDATE lineages SET head_id = $6, head_ordinal = head_ordinal + 1, log_bytes = log_bytes + $13
         WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1) AND namespace = $2 AND head_id = $3
@@ -160,7 +149,20 @@ const STEP: &str = "
     UPDATE threads SET last_seq = last_seq + $14, title = CASE WHEN $2 = '' THEN $15 ELSE title END
         WHERE thread_id = $1 AND EXISTS (SELECT 1 FROM lineages l
             WHERE l.thread_key = threads.thread_key AND l.namespace = $2 AND l.head_id = $6)
-        RETURNING last_seq";
+        RETURNING last_seq;
+    INSERT INTO blobs (thread_key, hash, data)
+        SELECT l.thread_key, unhex(piece.value ->> 0), substr($17, piece.value ->> 1, piece.value ->> 2)
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($16) piece
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6
+        ON CONFLICT (thread_key, hash) DO NOTHING;
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
+        SELECT t.thread_key, t.last_seq - $14 + 1 + row.key, COALESCE($7, '-'), row.value ->> 0, row.value ->> 1,
+            row.value ->> 2, $11
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($18) row
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6;
+    DELETE FROM effects WHERE $8 <> 'model' AND lineage_key = (
+        SELECT l.lineage_key FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6)";
 
 /// The same checks without moving the head.
 const HEAD: &str = "
@@ -174,7 +176,6 @@ const HEAD: &str = "
 const FENCE: &str = "SELECT t.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
     WHERE r.run_id = $1 AND r.epoch = $2 AND r.status IN ('pending', 'running')";
 const COUNT_EVENTS: &str = "UPDATE threads SET last_seq = last_seq + $2 WHERE thread_key = $1 RETURNING last_seq";
-const CLOSE_EFFECTS: &str = "DELETE FROM effects WHERE lineage_key = $1";
 
 /// Why a write was refused: the fence first, since a run that lost its thread must not look at the head.
 async fn refusal(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Fault, sqlx::Error> {
@@ -216,7 +217,7 @@ pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result
     if op.kind == StepKind::Effects {
         return effects_only(conn, op).await;
     }
-    let count = op.events.len() as i64;
+    let count = op.events.count;
     let fence = op.fence.as_ref();
     let rows = sqlx::query(STEP)
         .bind(op.lineage.thread_id.as_str().to_owned())
@@ -234,17 +235,14 @@ pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result
         .bind(op.updates.len() as i64 + STEP_ROW_BYTES)
         .bind(count)
         .bind(op.title.clone())
+        .bind(op.pieces.index.clone())
+        .bind(op.pieces.data.clone())
+        .bind(op.events.rows.clone())
         .fetch_all(&mut *conn)
         .await?;
     let [moved, counted] = rows.as_slice() else { return Err(refusal(conn, op).await?) };
     let position = log_position(moved)?;
     let last_seq: i64 = counted.try_get(0)?;
-    insert_pieces(conn, position.thread_key, &op.pieces).await?;
-    insert_events(conn, position.thread_key, op.run_text(), op.now, last_seq - count + 1, &op.events).await?;
-    // A model turn cannot follow an open batch; any other step settles it.
-    if op.kind != StepKind::Model {
-        sqlx::query(CLOSE_EFFECTS).bind(position.lineage_key).execute(&mut *conn).await?;
-    }
     settle(conn, op, position.thread_key, last_seq).await?;
     Ok(Done::Committed(committed(Some(op.id.clone()), last_seq, count)?, Some(position)))
 }
@@ -300,7 +298,7 @@ async fn effects_only(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done
     let thread_key: i64 = head.try_get(1)?;
     let ordinal: i64 = head.try_get(2)?;
     let mut last_seq: i64 = head.try_get(3)?;
-    let count = op.events.len() as i64;
+    let count = op.events.count;
     if count > 0 {
         let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
         last_seq = row.try_get(0)?;
@@ -400,7 +398,7 @@ pub(super) async fn finish(conn: &mut SqliteConnection, op: &FinishOp) -> Result
     let Some(thread_key) = fence_thread(conn, &op.fence, None).await? else {
         return Err(StoreError::Fenced { run_id: op.fence.run_id.to_string() }.into());
     };
-    let (now, count) = (now(), op.events.len() as i64);
+    let (now, count) = (now(), op.events.count);
     let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
     let last_seq: i64 = row.try_get(0)?;
     insert_pieces(conn, thread_key, &op.pieces).await?;

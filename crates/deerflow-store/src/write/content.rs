@@ -1,48 +1,47 @@
-//! Rows that come in numbers: content and journal.
+//! Rows that come in numbers: content and journal. Any number of them are one statement and one text.
 
-use crate::pack::Hash;
+use crate::error::damaged;
+use crate::pack::{Block, Pile, pack_journal};
+use deerflow_core::StoreError;
+use deerflow_core::ports::NewJournalRow;
 use sqlx::SqliteConnection;
 
-/// A journal row with references.
+/// Journal rows with references: a JSON list of category, event and content (a text).
 #[derive(Debug)]
-pub(crate) struct PackedEvent {
-    pub(crate) category: String,
-    pub(crate) event: String,
-    pub(crate) content: String,
+pub(crate) struct PackedEvents {
+    pub(crate) rows: String,
+    pub(crate) count: i64,
 }
 
-const PIECES_1: &str =
-    "INSERT INTO blobs (thread_key, hash, data) VALUES ($1, $2, $3) ON CONFLICT (thread_key, hash) DO NOTHING";
-const PIECES_4: &str = "INSERT INTO blobs (thread_key, hash, data)
-    VALUES ($1, $2, $3), ($1, $4, $5), ($1, $6, $7), ($1, $8, $9) ON CONFLICT (thread_key, hash) DO NOTHING";
+pub(crate) fn pack_events(rows: &[NewJournalRow], pile: &mut Pile) -> Result<PackedEvents, StoreError> {
+    let packed = rows
+        .iter()
+        .map(|row| Ok((&row.category, &row.event, pack_journal(&row.content, pile)?)))
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    let text = serde_json::to_string(&packed).map_err(|error| damaged("journal rows cannot be written", error))?;
+    Ok(PackedEvents { rows: text, count: i64::try_from(rows.len()).unwrap_or(i64::MAX) })
+}
+
+const PIECES: &str = "
+    INSERT INTO blobs (thread_key, hash, data)
+        SELECT $1, unhex(piece.value ->> 0), substr($3, piece.value ->> 1, piece.value ->> 2) FROM json_each($2) piece
+        WHERE true ON CONFLICT (thread_key, hash) DO NOTHING";
 
 pub(super) async fn insert_pieces(
     conn: &mut SqliteConnection,
     thread_key: i64,
-    pieces: &[(Hash, Vec<u8>)],
+    pieces: &Block,
 ) -> Result<(), sqlx::Error> {
-    let (fours, ones) = pieces.as_chunks::<4>();
-    for four in fours {
-        let mut query = sqlx::query(PIECES_4).bind(thread_key);
-        for (hash, data) in four {
-            query = query.bind(hash.bytes().to_vec()).bind(data.clone());
-        }
-        query.execute(&mut *conn).await?;
-    }
-    for (hash, data) in ones {
-        let query = sqlx::query(PIECES_1).bind(thread_key).bind(hash.bytes().to_vec()).bind(data.clone());
+    if pieces.pieces > 0 {
+        let query = sqlx::query(PIECES).bind(thread_key).bind(pieces.index.clone()).bind(pieces.data.clone());
         query.execute(&mut *conn).await?;
     }
     Ok(())
 }
 
-const EVENTS_1: &str = "INSERT INTO events (thread_key, run_id, created_at, seq, category, event, content)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)";
-const EVENTS_2: &str = "INSERT INTO events (thread_key, run_id, created_at, seq, category, event, content)
-    VALUES ($1, $2, $3, $4, $5, $6, $7), ($1, $2, $3, $4 + 1, $8, $9, $10)";
-const EVENTS_4: &str = "INSERT INTO events (thread_key, run_id, created_at, seq, category, event, content)
-    VALUES ($1, $2, $3, $4, $5, $6, $7), ($1, $2, $3, $4 + 1, $8, $9, $10),
-        ($1, $2, $3, $4 + 2, $11, $12, $13), ($1, $2, $3, $4 + 3, $14, $15, $16)";
+const EVENTS: &str = "
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
+        SELECT $1, $2 + row.key, $3, row.value ->> 0, row.value ->> 1, row.value ->> 2, $4 FROM json_each($5) row";
 
 /// Writes rows from `first_seq` on.
 pub(super) async fn insert_events(
@@ -51,23 +50,11 @@ pub(super) async fn insert_events(
     run_id: &str,
     now: i64,
     first_seq: i64,
-    mut rows: &[PackedEvent],
+    events: &PackedEvents,
 ) -> Result<(), sqlx::Error> {
-    let mut seq = first_seq;
-    while !rows.is_empty() {
-        let (sql, count) = match rows.len() {
-            1 => (EVENTS_1, 1),
-            2 | 3 => (EVENTS_2, 2),
-            _ => (EVENTS_4, 4),
-        };
-        let mut query = sqlx::query(sql).bind(thread_key).bind(run_id.to_owned()).bind(now).bind(seq);
-        let (these, rest) = rows.split_at(count);
-        for row in these {
-            query = query.bind(row.category.clone()).bind(row.event.clone()).bind(row.content.clone());
-        }
-        query.execute(&mut *conn).await?;
-        seq += these.len() as i64;
-        rows = rest;
+    if events.count > 0 {
+        let query = sqlx::query(EVENTS).bind(thread_key).bind(first_seq).bind(run_id.to_owned()).bind(now);
+        query.bind(events.rows.clone()).execute(&mut *conn).await?;
     }
     Ok(())
 }

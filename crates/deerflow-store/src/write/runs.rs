@@ -1,10 +1,9 @@
 //! Admission and ownership of runs.
 
 use super::Done;
-use super::content::insert_pieces;
 use crate::error::{Fault, damaged};
 use crate::names::{now, signed, thread_status};
-use crate::pack::{Hash, Pile, pack_update};
+use crate::pack::{Block, Pile, pack_update};
 use deerflow_core::ports::{Fence, NewRun, Worker};
 use deerflow_core::{RunId, RunStatus, StoreError, Usage};
 use sqlx::{Row as _, SqliteConnection};
@@ -17,7 +16,7 @@ pub(crate) struct AdmitOp {
     options: String,
     usage: String,
     mode: &'static str,
-    pieces: Vec<(Hash, Vec<u8>)>,
+    pieces: Block,
 }
 
 impl AdmitOp {
@@ -26,93 +25,70 @@ impl AdmitOp {
         let input = pack_update(&run.input, &mut pile)?;
         let options = run.options.to_string();
         let usage = serde_json::to_string(&Usage::default()).map_err(|error| damaged("usage", error))?;
-        Ok(Self { run, input, options, usage, mode, pieces: pile.into_pieces() })
+        Ok(Self { run, input, options, usage, mode, pieces: pile.into_block() })
     }
 }
 
-/// The thread, its live run and the run of this key, in one look.
+/// The thread, its live run, the run of this key, and whether the id is taken, in one look. Always one row.
 const LOOK: &str = "
-    SELECT t.thread_key, t.user_id, t.last_seq, live.run_id, live.worker_label, keyed.run_id
-        FROM threads t
+    SELECT t.user_id, live.run_id, live.worker_label, keyed.run_id, EXISTS (SELECT 1 FROM runs WHERE run_id = $3)
+        FROM (SELECT 1) LEFT JOIN threads t ON t.thread_id = $1
         LEFT JOIN runs live ON live.thread_key = t.thread_key AND live.status IN ('pending', 'running')
-        LEFT JOIN runs keyed ON keyed.thread_key = t.thread_key AND keyed.idempotency_key = $2
-        WHERE t.thread_id = $1";
-const NEW_THREAD: &str = "
+        LEFT JOIN runs keyed ON keyed.thread_key = t.thread_key AND keyed.idempotency_key = $2";
+const ADMIT: &str = "
     INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
-        VALUES ($1, $2, '{}', 'busy', $3, 0, $4, $4) RETURNING thread_key";
-const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHERE thread_key = $1";
-const NEW_RUN: &str = "
+        VALUES ($1, $2, '{}', 'busy', $3, 0, $4, $4)
+        ON CONFLICT (thread_id) DO UPDATE SET status = excluded.status, updated_at = excluded.updated_at;
     INSERT INTO runs (run_id, thread_key, user_id, status, worker_id, worker_label, epoch, input, options, usage,
             idempotency_key, first_seq, created_at, updated_at)
-        VALUES ($1, $2, $3, 'pending', $4, $5, 1, $6, $7, $8, $9, $10, $11, $11)";
+        SELECT $5, thread_key, $2, 'pending', $6, $7, 1, $8, $9, $10, $11, last_seq, $4, $4
+        FROM threads WHERE thread_id = $1;
+    INSERT INTO blobs (thread_key, hash, data)
+        SELECT t.thread_key, unhex(piece.value ->> 0), substr($13, piece.value ->> 1, piece.value ->> 2)
+        FROM threads t JOIN json_each($12) piece WHERE t.thread_id = $1
+        ON CONFLICT (thread_key, hash) DO NOTHING";
 
 pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<Done, Fault> {
     let run = &op.run;
     let row = sqlx::query(LOOK)
         .bind(run.thread_id.as_str().to_owned())
         .bind(run.idempotency_key.clone())
-        .fetch_optional(&mut *conn)
-        .await?;
-    let now = now();
-    let (thread_key, first_seq) = if let Some(row) = row {
-        let owner: String = row.try_get(1)?;
-        if owner != run.user_id.as_str() {
-            return Err(StoreError::NotFound { what: "thread", id: run.thread_id.to_string() }.into());
-        }
-        if let Some(known) = row.try_get::<Option<String>, _>(5)? {
-            return Ok(Done::Run(crate::names::id(known)?));
-        }
-        if let Some(live) = row.try_get::<Option<String>, _>(3)? {
-            return Err(busy(run.thread_id.as_str(), live, row.try_get(4)?).into());
-        }
-        if run_exists(conn, &run.run_id).await? {
-            return Err(StoreError::Database(format!("run {} exists already", run.run_id)).into());
-        }
-        let key: i64 = row.try_get(0)?;
-        sqlx::query(TOUCH_THREAD)
-            .bind(key)
-            .bind(thread_status(RunStatus::Pending))
-            .bind(now)
-            .execute(&mut *conn)
-            .await?;
-        (key, row.try_get(2)?)
-    } else {
-        if run_exists(conn, &run.run_id).await? {
-            return Err(StoreError::Database(format!("run {} exists already", run.run_id)).into());
-        }
-        let row = sqlx::query(NEW_THREAD)
-            .bind(run.thread_id.as_str().to_owned())
-            .bind(run.user_id.as_str().to_owned())
-            .bind(op.mode)
-            .bind(now)
-            .fetch_one(&mut *conn)
-            .await?;
-        (row.try_get(0)?, 0_i64)
-    };
-    sqlx::query(NEW_RUN)
         .bind(run.run_id.as_str().to_owned())
-        .bind(thread_key)
+        .fetch_one(&mut *conn)
+        .await?;
+    if let Some(owner) = row.try_get::<Option<String>, _>(0)?
+        && owner != run.user_id.as_str()
+    {
+        return Err(StoreError::NotFound { what: "thread", id: run.thread_id.to_string() }.into());
+    }
+    if let Some(known) = row.try_get::<Option<String>, _>(3)? {
+        return Ok(Done::Run(crate::names::id(known)?));
+    }
+    if let Some(live) = row.try_get::<Option<String>, _>(1)? {
+        return Err(busy(run.thread_id.as_str(), live, row.try_get(2)?).into());
+    }
+    if row.try_get::<i64, _>(4)? != 0 {
+        return Err(StoreError::Database(format!("run {} exists already", run.run_id)).into());
+    }
+    let now = now();
+    sqlx::query(ADMIT)
+        .bind(run.thread_id.as_str().to_owned())
         .bind(run.user_id.as_str().to_owned())
+        .bind(op.mode)
+        .bind(now)
+        .bind(run.run_id.as_str().to_owned())
         .bind(run.worker.id.clone())
         .bind(run.worker.label.clone())
         .bind(op.input.clone())
         .bind(op.options.clone())
         .bind(op.usage.clone())
         .bind(run.idempotency_key.clone())
-        .bind(first_seq)
-        .bind(now)
-        .execute(&mut *conn)
+        .bind(op.pieces.index.clone())
+        .bind(op.pieces.data.clone())
+        // Rows are collected rather than counted: the text holds several statements.
+        .fetch_all(&mut *conn)
         .await?;
-    insert_pieces(conn, thread_key, &op.pieces).await?;
-    Ok(Done::Run(run.run_id.clone()))
-}
-
-async fn run_exists(conn: &mut SqliteConnection, run_id: &RunId) -> Result<bool, sqlx::Error> {
-    let row = sqlx::query("SELECT 1 FROM runs WHERE run_id = $1")
-        .bind(run_id.as_str().to_owned())
-        .fetch_optional(&mut *conn)
-        .await?;
-    Ok(row.is_some())
+    Ok(Done::Admitted { created_at: now })
 }
 
 fn busy(thread_id: &str, run_id: String, holder: Option<String>) -> StoreError {
@@ -125,6 +101,7 @@ const LOOK_RUN: &str = "
         LEFT JOIN runs live ON live.thread_key = r.thread_key AND live.status IN ('pending', 'running')
             AND live.run_id <> r.run_id
         WHERE r.run_id = $1";
+const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHERE thread_key = $1";
 const ADOPT: &str = "
     UPDATE runs SET epoch = epoch + 1, worker_id = $2, worker_label = $3, updated_at = $4, last_seq = NULL, error = NULL,
             stop_reason = NULL, status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END

@@ -107,3 +107,27 @@ async fn closing_writes_what_was_accepted_and_refuses_the_rest() {
     let log = home.path.with_file_name("deerflow.db-wal");
     assert!(!log.exists() || log.metadata().unwrap().len() == 0, "the log was cut");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measure"]
+async fn zz_measure() {
+    let home = home().await;
+    let begin = std::time::Instant::now();
+    let mut driver = Driver::bare("solo");
+    for n in 0..1000 {
+        let update = StateUpdate::messages([Message::ai("x".repeat(200)).with_id(n.to_string())]);
+        let mut commit = driver.commit(StepKind::Model, Next::Model, vec![crate::support::frame("model", update)]);
+        commit.events = vec![event(json!({"n": n})), event(json!({"n": n}))];
+        driver.send(&home.store, commit).await.unwrap();
+    }
+    println!("solo commit {:?}", begin.elapsed() / 1000);
+    let begin = std::time::Instant::now();
+    let store = &home.store;
+    join_all((0..128).map(|n| async move {
+        for k in 0..10 {
+            whole_run(store, &format!("t{n}-{k}"), 3).await;
+        }
+    }))
+    .await;
+    println!("1280 runs: {:?} -> {:.0}/s", begin.elapsed(), 1280.0 / begin.elapsed().as_secs_f64());
+}

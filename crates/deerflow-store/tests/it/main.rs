@@ -1,5 +1,7 @@
 //! The store as its callers see it: through the ports, on real files.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
+
 mod concurrency;
 mod crash;
 mod faults;
