@@ -1,1 +1,11 @@
-//! Admission, workers, recovery, run events.
+//! Runs as durable things: admission, ownership, execution, recovery.
+//!
+//! **Invariant:** every run has one owner at a time. Ownership is an epoch in the run's row; each durable write carries it,
+//! and a write of a former owner is refused by the store.
+
+mod manager;
+mod run_log;
+mod worker;
+
+pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started};
+pub use worker::{WorkerError, WorkerLock};

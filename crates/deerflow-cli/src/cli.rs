@@ -1,0 +1,177 @@
+//! The command line as people type it.
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  deerflow run \"Find the main reasons why sales fell and write a review\" -f notes.pdf -o out/
+  deerflow run - --thread my-thread --json < prompt.txt
+  deerflow resume my-thread
+  deerflow models
+
+With no configuration, a key in the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) picks the model; with none, the
+built-in offline model answers. Files, threads and the database live in DEER_FLOW_HOME (default ~/.deer-flow).
+
+Exit codes: 0 done, 1 run failed, 2 wrong usage or configuration, 3 needs an answer from you, 130 interrupted.";
+
+/// Give it a task and files; it plans, works in its own isolated computer, and hands back finished work.
+#[derive(Debug, Parser)]
+#[command(name = "deerflow", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    /// Configuration file [default: $DEER_FLOW_CONFIG_PATH, ./config.yaml, then config.yaml in DEER_FLOW_HOME]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Do a task
+    Run(RunArgs),
+    /// Go on with a thread's last run, if it was cut off, stopped, or its model failed
+    Resume(ResumeArgs),
+    /// List, show or delete conversations
+    #[command(subcommand)]
+    Threads(ThreadsCommand),
+    /// Show the models there are to choose from
+    Models {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look at how the agent is built
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Check the configuration, or print its JSON Schema
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Check everything a newcomer trips on: home, database, sandbox, model
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a completion script for your shell
+    Completions {
+        /// Shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to do; `-` reads it from standard input
+    pub(crate) prompt: String,
+    /// A file to work on; may be given several times
+    #[arg(short, long = "file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Folder for the delivered files; made if it does not exist
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Conversation to go on with, or the name of a new one (letters, digits, - and _)
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// Model by its configured name; `deerflow models` lists them
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Custom agent from DEER_FLOW_HOME/users/default/agents/NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Write a plan first and keep it up to date
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Let the model think first: on, off, or how hard
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "on", require_equals = true,
+          value_parser = ["on", "off", "minimal", "low", "medium", "high"])]
+    pub(crate) thinking: Option<String>,
+    /// Model turns this run may take
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The thread
+    pub(crate) thread: String,
+    /// Folder for the delivered files
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ShowArgs {
+    /// Print one JSON object per event
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+    /// Print the answer only
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ThreadsCommand {
+    /// List conversations, most recently used first
+    List {
+        /// How many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a conversation
+    Show {
+        /// The thread
+        thread: String,
+        /// Print the whole state as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a conversation with its history and files
+    Delete {
+        /// The thread
+        thread: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Print the middlewares in order, outermost first, with the reason for each place
+    Chain {
+        /// As in plan mode
+        #[arg(long)]
+        plan: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check the configuration file and say everything that is wrong with it
+    Check,
+    /// Print the JSON Schema of the configuration file
+    Schema,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,47 @@
+//! The commands, one file each.
+
+mod agent;
+mod clarify;
+mod config;
+mod deliver;
+mod doctor;
+mod models;
+mod resume;
+mod run;
+mod threads;
+mod watch;
+
+use crate::cli::{Cli, Command};
+pub(crate) use watch::Ended;
+
+use crate::failure::Failure;
+
+/// Runs a command.
+pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Run(args) => run::run(cli.config, args).await,
+        Command::Resume(args) => resume::resume(cli.config, args).await,
+        Command::Threads(command) => threads::threads(cli.config, command).await,
+        Command::Models { json } => models::models(cli.config, json),
+        Command::Agent(command) => agent::agent(cli.config, command).await,
+        Command::Config(command) => config::config(cli.config, command),
+        Command::Doctor { json } => doctor::doctor(cli.config, json).await,
+        Command::Completions { shell } => {
+            let mut command = <Cli as clap::CommandFactory>::command();
+            clap_complete::generate(shell, &mut command, "deerflow", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// Prints a line on standard output; a closed pipe ends the output, not the program.
+pub(crate) fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Prints a value as JSON.
+pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    say(&serde_json::to_string_pretty(value).map_err(Failure::run)?);
+    Ok(())
+}

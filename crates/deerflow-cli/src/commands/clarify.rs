@@ -1,0 +1,50 @@
+//! A run that ended with a question.
+
+use super::watch::Ended;
+use crate::failure::Failure;
+use crate::render::Renderer;
+use deerflow_core::message::kwargs;
+use deerflow_core::{Message, ThreadState};
+use serde_json::{Value, json};
+
+/// The question that the run ended with, if it did.
+pub(crate) fn question(state: &ThreadState) -> Option<&Value> {
+    let last = state.messages.last()?;
+    let part = last.as_tool().filter(|_| last.name.as_deref() == Some("ask_clarification"))?;
+    part.artifact.as_ref()?.get("human_input")
+}
+
+/// Asks the user, and gives the reply as the next message. Without somebody to ask, says how to answer.
+pub(crate) async fn answer(
+    ended: &Ended,
+    interactive: bool,
+    renderer: &mut Renderer,
+) -> Result<Option<Message>, Failure> {
+    let Some(question) = question(&ended.state) else { return Ok(None) };
+    if !interactive {
+        renderer.note(&format!(
+            "it needs an answer; give it with: deerflow run \"your answer\" --thread {}",
+            ended.thread_id
+        ));
+        return Ok(None);
+    }
+    let line = renderer.ask().await.map_err(Failure::run)?;
+    let line = line.trim();
+    if line.is_empty() {
+        renderer
+            .note(&format!("no answer; give it later with: deerflow run \"your answer\" --thread {}", ended.thread_id));
+        return Ok(None);
+    }
+    // A number picks an option.
+    let options = question.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let picked = line.parse::<usize>().ok().and_then(|n| options.get(n.checked_sub(1)?));
+    let value = picked.and_then(|o| o.get("value")).and_then(Value::as_str).unwrap_or(line).to_owned();
+    let mut response = json!({
+        "version": 1, "kind": "human_input_response", "source": "ask_clarification",
+        "request_id": question.get("request_id"), "response_kind": if picked.is_some() { "option" } else { "text" }, "value": value,
+    });
+    if let Some(id) = picked.and_then(|o| o.get("id")) {
+        response["option_id"] = id.clone();
+    }
+    Ok(Some(Message::human(value).hidden().with_kwarg(kwargs::HUMAN_INPUT_RESPONSE, response)))
+}

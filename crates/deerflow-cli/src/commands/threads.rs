@@ -1,0 +1,155 @@
+//! `deerflow threads`.
+
+use super::{say, say_json};
+use crate::app;
+use crate::cli::ThreadsCommand;
+use crate::failure::Failure;
+use deerflow_core::message::kwargs;
+use deerflow_core::ports::{RunFilter, RunRepo, StepLog, ThreadRepo};
+use deerflow_core::{Lineage, Message, StoreError, ThreadId, ToolStatus, UserId, text};
+use deerflow_sandbox::ThreadPaths;
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) -> Result<(), Failure> {
+    let config = app::load_config(config)?;
+    let store = app::open_store(&config).await?;
+    let user = UserId::local();
+    let result = match command {
+        ThreadsCommand::List { limit, json } => list(&*store, &user, limit, json).await,
+        ThreadsCommand::Show { thread, json } => show(&*store, &user, &parse(&thread)?, json).await,
+        ThreadsCommand::Delete { thread, yes } => {
+            let thread_id = parse(&thread)?;
+            let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
+            delete(&*store, &user, &thread_id, &paths, yes).await
+        }
+    };
+    store.close().await;
+    result
+}
+
+fn parse(id: &str) -> Result<ThreadId, Failure> {
+    ThreadId::parse(id).map_err(Failure::usage)
+}
+
+fn missing(id: &ThreadId) -> Failure {
+    Failure::usage(format!("there is no thread {id}; hint: `deerflow threads list` shows yours"))
+}
+
+fn date(micros: i64) -> String {
+    let zone = jiff::tz::TimeZone::system();
+    jiff::Timestamp::from_microsecond(micros)
+        .map(|t| t.to_zoned(zone).strftime("%Y-%m-%d %H:%M").to_string())
+        .unwrap_or_default()
+}
+
+async fn list(store: &impl ThreadRepo, user: &UserId, limit: u32, json: bool) -> Result<(), Failure> {
+    let rows = store.threads(user, limit, 0).await.map_err(Failure::run)?;
+    if json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|r| json!({"thread_id": r.thread_id, "title": r.title, "status": r.status, "created_at": r.created_at, "updated_at": r.updated_at}))
+            .collect();
+        return say_json(&rows);
+    }
+    if rows.is_empty() {
+        say("no threads yet");
+    }
+    for row in rows {
+        let title = text::ellipsis(row.title.as_deref().unwrap_or("(no title)"), 60);
+        say(&format!("{}  {}  {:11}  {title}", row.thread_id, date(row.updated_at), row.status));
+    }
+    Ok(())
+}
+
+async fn show(
+    store: &(impl ThreadRepo + StepLog + RunRepo),
+    user: &UserId,
+    id: &ThreadId,
+    json: bool,
+) -> Result<(), Failure> {
+    let thread = store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
+    let head = store.load(&Lineage::root(id.clone()), None).await.map_err(Failure::run)?;
+    let state = head.map(|h| h.state).unwrap_or_default();
+    if json {
+        return say_json(&json!({
+            "thread_id": thread.thread_id, "title": thread.title, "status": thread.status,
+            "created_at": thread.created_at, "updated_at": thread.updated_at, "values": state,
+        }));
+    }
+    say(&format!("{}  {}  {}", thread.thread_id, thread.title.as_deref().unwrap_or("(no title)"), thread.status));
+    for message in state.messages.iter().filter(|m| !m.flag(kwargs::HIDE_FROM_UI)) {
+        show_message(message);
+    }
+    for path in state.artifacts.iter().flatten() {
+        say(&format!("\nfile  {path}"));
+    }
+    let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
+    if let Some(run) = store.runs(user, filter).await.map_err(Failure::run)?.first()
+        && (!run.status.is_terminal() || run.status.as_str() == "interrupted")
+    {
+        say(&format!("\nIts last run is not complete. Go on with: deerflow resume {id}"));
+    }
+    Ok(())
+}
+
+fn show_message(message: &Message) {
+    let said = message.additional_kwargs.get(kwargs::ORIGINAL_USER_CONTENT).and_then(|v| v.as_str());
+    let content = said.map_or_else(|| message.text(), Into::into);
+    match message.role() {
+        "human" => say(&format!("\nyou  {content}")),
+        "ai" => {
+            if !content.trim().is_empty() {
+                say(&format!("\nagent  {content}"));
+            }
+            for call in message.tool_calls() {
+                say(&format!("  → {}", crate::render::describe_call(&call.name, &call.args)));
+            }
+        }
+        "tool" => {
+            let failed = message.as_tool().is_some_and(|t| t.status == ToolStatus::Error);
+            let line = content.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
+            say(&format!("  {} {}", if failed { "✗" } else { "✓" }, text::ellipsis(line, 100)));
+        }
+        _ => {}
+    }
+}
+
+async fn delete(
+    store: &impl ThreadRepo,
+    user: &UserId,
+    id: &ThreadId,
+    paths: &ThreadPaths,
+    yes: bool,
+) -> Result<(), Failure> {
+    let thread = store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
+    if !yes {
+        if !std::io::stdin().is_terminal() {
+            return Err(Failure::usage(format!("deleting {id} cannot be undone; hint: add --yes")));
+        }
+        let title = thread.title.unwrap_or_default();
+        let mut out = std::io::stdout();
+        let _ = write!(out, "Delete thread {id} ({title}) with its history and files? [y/N] ");
+        let _ = out.flush();
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(Failure::run)?;
+        if !matches!(line.trim(), "y" | "Y" | "yes") {
+            return Err(Failure::usage("nothing deleted"));
+        }
+    }
+    store.delete_thread(user, id).await.map_err(|error| match error {
+        StoreError::NotFound { .. } => missing(id),
+        other => Failure::run(other),
+    })?;
+    let folder = paths.thread_dir();
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::run(format!("the history is deleted, but not the files in {}: {error}", folder.display())))
+        }
+        _ => {
+            say(&format!("deleted {id}"));
+            Ok(())
+        }
+    }
+}

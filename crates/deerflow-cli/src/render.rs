@@ -1,0 +1,193 @@
+//! How a run looks: on a terminal, in a log, as JSON lines, or not at all.
+
+mod json;
+mod markdown;
+mod plain;
+mod quiet;
+mod terminal;
+
+use crate::cli::ShowArgs;
+use crate::commands::Ended;
+use deerflow_core::{AgentEvent, JsonMap, Usage, text};
+use deerflow_runtime::RunHandle;
+use serde_json::Value;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+/// One way to show a run.
+trait Show: Send {
+    fn started(&mut self, _handle: &RunHandle) {}
+    fn event(&mut self, event: &AgentEvent);
+    /// Ten times a second.
+    fn tick(&mut self) {}
+    /// No more events will come.
+    fn ended(&mut self) {}
+    fn finished(&mut self, ended: &Ended);
+    /// Something to know that is no event of the run.
+    fn note(&mut self, text: &str);
+}
+
+/// Shows runs.
+pub(crate) struct Renderer(Box<dyn Show>);
+
+impl Renderer {
+    pub(crate) fn new(args: ShowArgs) -> Self {
+        Self(if args.json {
+            Box::new(json::JsonLines)
+        } else if args.quiet {
+            Box::new(quiet::Quiet)
+        } else if std::io::stderr().is_terminal() {
+            Box::new(terminal::Terminal::new(std::io::stdout().is_terminal()))
+        } else {
+            Box::new(plain::Plain::default())
+        })
+    }
+    pub(crate) fn started(&mut self, handle: &RunHandle) {
+        self.0.started(handle);
+    }
+    pub(crate) fn event(&mut self, event: &AgentEvent) {
+        self.0.event(event);
+    }
+    pub(crate) fn tick(&mut self) {
+        self.0.tick();
+    }
+    pub(crate) fn ended(&mut self) {
+        self.0.ended();
+    }
+    pub(crate) fn finished(&mut self, ended: &Ended) {
+        self.0.finished(ended);
+    }
+    pub(crate) fn note(&mut self, text: &str) {
+        self.0.note(text);
+    }
+    /// Leaves the terminal as it was found.
+    pub(crate) fn abandon(&mut self) {
+        self.0.ended();
+    }
+    /// Reads a line from the user.
+    pub(crate) async fn ask(&mut self) -> std::io::Result<String> {
+        // Not awaited to the end when the user interrupts: the process ends then.
+        tokio::task::spawn_blocking(|| {
+            use std::io::Write as _;
+            let mut err = std::io::stderr();
+            let _ = write!(err, "> ");
+            let _ = err.flush();
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).map(|_| line)
+        })
+        .await
+        .map_err(std::io::Error::other)?
+    }
+}
+
+/// A call in a few words: what, on which file.
+pub(crate) fn describe_call(name: &str, args: &JsonMap) -> String {
+    let string = |key: &str| args.get(key).and_then(Value::as_str);
+    let path = |p: &str| p.strip_prefix("/mnt/user-data/").unwrap_or(p).to_owned();
+    let lines = match (args.get("start_line").and_then(Value::as_u64), args.get("end_line").and_then(Value::as_u64)) {
+        (Some(from), Some(to)) => format!(" (lines {from}–{to})"),
+        (Some(from), None) => format!(" (from line {from})"),
+        (None, Some(to)) => format!(" (to line {to})"),
+        (None, None) => String::new(),
+    };
+    let detail = if let Some(p) = string("path").or_else(|| string("image_path")) {
+        match string("pattern") {
+            Some(pattern) => format!("{pattern} in {}", path(p)),
+            None => format!("{}{lines}", path(p)),
+        }
+    } else if let Some(files) = args.get("filepaths").and_then(Value::as_array) {
+        files.iter().filter_map(Value::as_str).map(path).collect::<Vec<_>>().join(", ")
+    } else if let Some(todos) = args.get("todos").and_then(Value::as_array) {
+        let done = todos.iter().filter(|t| t.get("status").and_then(Value::as_str) == Some("completed")).count();
+        format!("{done} of {} done", todos.len())
+    } else {
+        ["command", "query", "url", "question", "pattern"].iter().find_map(|k| string(k)).unwrap_or_default().to_owned()
+    };
+    let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
+    if detail.is_empty() { name.to_owned() } else { format!("{name} {}", text::ellipsis(&detail, 90)) }
+}
+
+fn seconds(duration: Duration) -> String {
+    let total = duration.as_secs_f64();
+    if total < 60.0 {
+        format!("{total:.1} s")
+    } else {
+        let whole = duration.as_secs();
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    }
+}
+
+fn tokens(usage: &Usage) -> String {
+    if usage.is_zero() {
+        return "no token count".to_owned();
+    }
+    let mut text = format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens);
+    if usage.cache_read() > 0 {
+        text.push_str(&format!(", {} from cache", usage.cache_read()));
+    }
+    if usage.reasoning() > 0 {
+        text.push_str(&format!(", {} reasoning", usage.reasoning()));
+    }
+    text
+}
+
+/// The closing lines: files, time, tokens, thread.
+fn closing(ended: &Ended) -> Vec<String> {
+    let mut lines: Vec<String> = ended.files.iter().map(|file| format!("file  {}", show_path(file))).collect();
+    lines.push(format!(
+        "{} · {} · {} · thread {}",
+        seconds(ended.elapsed),
+        tokens(&ended.usage),
+        ended.model,
+        ended.thread_id
+    ));
+    lines
+}
+
+fn show_path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The last words of the agent, or its question.
+fn answer(ended: &Ended) -> Option<String> {
+    let last = ended.state.messages.last()?;
+    let is_question = last.name.as_deref() == Some("ask_clarification");
+    ((last.as_ai().is_some() && last.tool_calls().is_empty()) || is_question).then(|| last.text().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn describe(name: &str, args: Value) -> String {
+        describe_call(name, args.as_object().unwrap())
+    }
+
+    #[test]
+    fn a_call_says_what_and_on_which_file() {
+        assert_eq!(
+            describe("read_file", json!({"path": "/mnt/user-data/uploads/a b.pdf", "start_line": 1, "end_line": 9})),
+            "read_file uploads/a b.pdf (lines 1–9)"
+        );
+        assert_eq!(describe("bash", json!({"command": "ls -la\n  | wc"})), "bash ls -la | wc");
+        assert_eq!(
+            describe("grep", json!({"pattern": "x+", "path": "/mnt/user-data/workspace"})),
+            "grep x+ in workspace"
+        );
+        assert_eq!(
+            describe("present_files", json!({"filepaths": ["/mnt/user-data/outputs/r.md"]})),
+            "present_files outputs/r.md"
+        );
+        assert_eq!(describe("write_todos", json!({"todos": [{"status": "completed"}, {}]})), "write_todos 1 of 2 done");
+        assert_eq!(describe("odd", json!({})), "odd");
+    }
+
+    #[test]
+    fn time_and_tokens_read_well() {
+        assert_eq!(seconds(Duration::from_millis(840)), "0.8 s");
+        assert_eq!(seconds(Duration::from_secs(125)), "2 min 05 s");
+        assert_eq!(tokens(&Usage::new(10, 5)), "10 tokens in, 5 out");
+    }
+}

@@ -1,0 +1,11 @@
+//! End to end: the real binary, the real sandbox, the real database; only the language model is scripted.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "test helpers fail by panicking")]
+
+mod bad_input;
+mod config;
+mod crash;
+mod models;
+mod offline;
+mod support;
+mod threads;
+mod tools;

@@ -1,0 +1,178 @@
+//! The factory of the lead agent: configuration and options in, a ready agent out.
+
+use crate::chain::{ChainParts, Place, lead_chain};
+use crate::custom_agent::{CustomAgent, CustomAgentError};
+use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
+use crate::models::{ModelCatalogue, ModelChoiceError};
+use crate::prompt::{PromptParts, lead_prompt};
+use deerflow_agent::{Agent, BuildError};
+use deerflow_config::{Config, Section};
+use deerflow_core::{Tool, UserId};
+use deerflow_sandbox::SandboxProvider;
+use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Most model turns that a run may be given.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RunLimitsConfig(#[schemars(range(min = 1))] pub u32);
+
+impl Default for RunLimitsConfig {
+    fn default() -> Self {
+        Self(1000)
+    }
+}
+
+impl Section for RunLimitsConfig {
+    const KEY: &'static str = "max_recursion_limit";
+}
+
+/// How a run is to be done. Stored with the run, so that resuming does it the same way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeadOptions {
+    /// Model by its configured name; the agent's or the first one otherwise.
+    pub model: Option<String>,
+    /// Custom agent.
+    pub agent: Option<String>,
+    /// Keep a plan.
+    pub plan_mode: bool,
+    /// Think first; on where the model can, unless said otherwise.
+    pub thinking: Option<bool>,
+    /// `minimal`, `low`, `medium` or `high`.
+    pub reasoning_effort: Option<String>,
+    /// Whether somebody can answer questions.
+    pub interactive: bool,
+    /// Model turns, at most `max_recursion_limit`.
+    pub max_turns: Option<u32>,
+}
+
+/// The lead agent cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LeadError {
+    /// No such model, or it cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelChoiceError),
+    /// No such custom agent.
+    #[error(transparent)]
+    CustomAgent(#[from] CustomAgentError),
+    /// The parts do not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// A ready agent.
+pub struct LeadAgent {
+    /// The agent.
+    pub agent: Agent,
+    /// Configured name of its model.
+    pub model: String,
+    /// Its chain, inactive places included.
+    pub places: Vec<Place>,
+}
+
+/// Makes agents for one process.
+pub struct Harness {
+    config: Arc<Config>,
+    models: ModelCatalogue,
+    sandbox: Arc<dyn SandboxProvider>,
+    tools: BuiltinTools,
+    limits: Arc<ProcessLimits>,
+    time_zone: Option<String>,
+}
+
+impl Harness {
+    /// A harness over a loaded configuration. `time_zone` (an IANA name) is for date reminders.
+    #[must_use]
+    pub fn new(
+        config: Arc<Config>,
+        models: ModelCatalogue,
+        sandbox: Arc<dyn SandboxProvider>,
+        tools: BuiltinTools,
+        time_zone: Option<String>,
+    ) -> Self {
+        let calls = config.section::<LlmCallConfig>();
+        let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
+        let limits = ProcessLimits::new(&calls, breaker);
+        Self { config, models, sandbox, tools, limits, time_zone }
+    }
+
+    /// The models there are.
+    #[must_use]
+    pub fn models(&self) -> &ModelCatalogue {
+        &self.models
+    }
+    /// Where tools work.
+    #[must_use]
+    pub fn sandbox(&self) -> &Arc<dyn SandboxProvider> {
+        &self.sandbox
+    }
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The lead agent for a user and these options.
+    ///
+    /// # Errors
+    /// [`LeadError`] says what is missing and what to do.
+    pub fn lead_agent(&self, user: &UserId, options: &LeadOptions) -> Result<LeadAgent, LeadError> {
+        let custom = match &options.agent {
+            Some(name) => Some(CustomAgent::load(self.config.home(), user, name)?),
+            None => None,
+        };
+        let wanted = options.model.as_deref().or_else(|| custom.as_ref().and_then(|a| a.model.as_deref()));
+        let model = self.models.get(wanted)?;
+        let info = model.info().clone();
+        let bash = self.sandbox.capability().bash;
+        let places = self.places(options)?;
+        let parts = PromptParts {
+            agent_name: custom.as_ref().map_or("", |a| a.name.as_str()),
+            soul: custom.as_ref().and_then(|a| a.soul.as_deref()),
+            interactive: options.interactive,
+            plan_mode: options.plan_mode,
+            bash,
+        };
+        let selection =
+            ToolSelection { bash, vision: info.supports_vision, plan_mode: false, interactive: options.interactive };
+        let tools: Vec<Arc<dyn Tool>> = builtin_tools(&self.tools, &selection);
+        let max_turns = options
+            .max_turns
+            .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
+            .min(self.config.section::<RunLimitsConfig>().0);
+        let thinking = info.supports_thinking && options.thinking.unwrap_or(true);
+        let agent = Agent::builder(model)
+            .name(custom.as_ref().map_or("lead_agent", |a| a.name.as_str()))
+            .tools(tools)
+            .middleware(places.iter().filter_map(|p| p.middleware.clone()))
+            .system_prompt(lead_prompt(&parts))
+            .max_turns(max_turns)
+            .thinking(thinking, options.reasoning_effort.clone())
+            .build()?;
+        Ok(LeadAgent { agent, model: info.name, places })
+    }
+
+    /// The chain for these options, without a model: what `deerflow agent chain` shows.
+    ///
+    /// # Errors
+    /// When the configured title model does not exist.
+    pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
+        let title = self.config.section::<TitleConfig>();
+        let title_model = match &title.model_name {
+            Some(name) => Some(self.models.get(Some(name))?),
+            None => None,
+        };
+        Ok(lead_chain(ChainParts {
+            home: self.config.home().to_owned(),
+            config: &self.config,
+            sandbox: self.sandbox.clone(),
+            limits: self.limits.clone(),
+            title_model,
+            plan_mode: options.plan_mode,
+            time_zone: self.time_zone.clone(),
+        }))
+    }
+}

@@ -1,0 +1,157 @@
+//! The models of a process: configured ones, else those whose keys are in the environment, else the built-in offline one.
+
+use deerflow_config::{ModelProfile, ModelsSection};
+use deerflow_core::ChatModel;
+use deerflow_models::create_chat_model;
+use deerflow_offline::OfflineModel;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Name of the built-in model.
+pub const OFFLINE: &str = "offline";
+
+/// A model cannot be chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelChoiceError {
+    /// There is none of this name.
+    #[error("there is no model {name:?}; hint: {}", hint(.nearest, .known))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The name it was probably meant to be.
+        nearest: Option<String>,
+        /// Names that exist.
+        known: Vec<String>,
+    },
+    /// It is configured, but cannot be used.
+    #[error("model {name} cannot be used: {reason}")]
+    Unusable {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn hint(nearest: &Option<String>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("known models: {}", known.join(", ")),
+    }
+}
+
+/// A model as `deerflow models` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelEntry {
+    /// Name it is chosen by.
+    pub name: String,
+    /// Provider and dialect.
+    pub provider: String,
+    /// Provider's name for it.
+    pub model: String,
+    /// Name to show.
+    pub display_name: Option<String>,
+    /// What it is good for.
+    pub description: Option<String>,
+    /// `config.yaml`, `environment` or `built in`.
+    pub source: &'static str,
+    /// Why it cannot be used.
+    pub unusable: Option<String>,
+    /// Whether it answers when none is asked for.
+    pub default: bool,
+    /// Takes images.
+    pub supports_vision: bool,
+    /// Can think first.
+    pub supports_thinking: bool,
+}
+
+/// The models there are to choose from.
+pub struct ModelCatalogue {
+    profiles: Vec<ModelProfile>,
+    source: &'static str,
+    env: Env,
+}
+
+/// Looks up an environment variable.
+pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl ModelCatalogue {
+    /// Configured models; without any, those that the environment has keys for.
+    #[must_use]
+    pub fn new(configured: &ModelsSection, env: Env) -> Self {
+        if configured.0.is_empty() {
+            let profiles = deerflow_models::models_from_env(&|name| env(name));
+            return Self { profiles, source: "environment", env };
+        }
+        Self { profiles: configured.0.clone(), source: "config.yaml", env }
+    }
+
+    /// The model of this name, or the default: the first that can be used, or the offline one when there is none at all.
+    ///
+    /// # Errors
+    /// [`ModelChoiceError`].
+    pub fn get(&self, name: Option<&str>) -> Result<Arc<dyn ChatModel>, ModelChoiceError> {
+        let profile = match name {
+            Some(name) => match self.profiles.iter().find(|p| p.name == name) {
+                Some(profile) => profile,
+                None if name == OFFLINE => return Ok(Arc::new(OfflineModel::new())),
+                None => {
+                    let mut known: Vec<String> = self.profiles.iter().map(|p| p.name.clone()).collect();
+                    known.push(OFFLINE.to_owned());
+                    let nearest = deerflow_config::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+                    return Err(ModelChoiceError::Unknown { name: name.to_owned(), nearest, known });
+                }
+            },
+            None => match self.profiles.iter().find(|p| p.unusable().is_none()).or_else(|| self.profiles.first()) {
+                Some(profile) => profile,
+                None => return Ok(Arc::new(OfflineModel::new())),
+            },
+        };
+        let unusable = |reason: String| ModelChoiceError::Unusable { name: profile.name.clone(), reason };
+        if let Some(reason) = profile.unusable() {
+            return Err(unusable(reason));
+        }
+        if profile.provider().is_ok_and(|p| p.kind == deerflow_config::ProviderKind::Offline) {
+            return Ok(Arc::new(OfflineModel::new()));
+        }
+        create_chat_model(profile, &|name| (self.env)(name)).map_err(|error| unusable(error.to_string()))
+    }
+
+    /// Every model, the default one marked.
+    #[must_use]
+    pub fn entries(&self) -> Vec<ModelEntry> {
+        let default = self.profiles.iter().position(|p| p.unusable().is_none()).unwrap_or(0);
+        let mut entries: Vec<ModelEntry> = self
+            .profiles
+            .iter()
+            .enumerate()
+            .map(|(at, p)| ModelEntry {
+                name: p.name.clone(),
+                provider: p.provider().map_or_else(|_| p.use_.clone(), |p| p.dialect().to_owned()),
+                model: p.model.clone(),
+                display_name: p.display_name.clone(),
+                description: p.description.clone(),
+                source: self.source,
+                unusable: p.unusable(),
+                default: at == default,
+                supports_vision: p.supports_vision,
+                supports_thinking: p.supports_thinking,
+            })
+            .collect();
+        if !entries.iter().any(|e| e.name == OFFLINE) {
+            entries.push(ModelEntry {
+                name: OFFLINE.to_owned(),
+                provider: OFFLINE.to_owned(),
+                model: "offline-extractive-1".to_owned(),
+                display_name: None,
+                description: Some("built in: extracts by rules, no network, no key".to_owned()),
+                source: "built in",
+                unusable: None,
+                default: self.profiles.is_empty(),
+                supports_vision: false,
+                supports_thinking: false,
+            });
+        }
+        entries
+    }
+}

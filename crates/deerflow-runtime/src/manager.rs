@@ -1,0 +1,281 @@
+//! Admits runs, executes them, and takes up those that were cut off.
+
+use crate::run_log::RunLog;
+use crate::worker::WorkerLock;
+use deerflow_agent::{RunContext, Start};
+use deerflow_core::message::kwargs;
+use deerflow_core::ports::{
+    EventRepo, Fence, NewJournalRow, NewRun, RunFilter, RunOutcome, RunRepo, RunRow, StepLog, ThreadRepo,
+};
+use deerflow_core::run::Next;
+use deerflow_core::{
+    AgentError, AgentEvent, EventSink, Lineage, Message, RunId, RunStatus, StateUpdate, StoreError, ThreadId,
+    ThreadState, Usage, UserId,
+};
+use deerflow_harness::{Harness, LeadError, LeadOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Events that may wait for a reader before the run waits too.
+const EVENT_BUFFER: usize = 1024;
+
+/// Everything a runtime needs of a database.
+pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + 'static {}
+impl<T: StepLog + RunRepo + ThreadRepo + EventRepo + 'static> RuntimeStore for T {}
+
+/// A run cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// Storage failed, or the thread is busy.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The agent cannot be made.
+    #[error(transparent)]
+    Lead(#[from] LeadError),
+    /// There is no such thread.
+    #[error("there is no thread {0}; hint: `deerflow threads list` shows yours")]
+    NoThread(ThreadId),
+    /// The last run of the thread ended well.
+    #[error("thread {0} has nothing to resume: its last run is complete")]
+    NothingToResume(ThreadId),
+}
+
+/// A run to be started.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// Owner.
+    pub user_id: UserId,
+    /// The thread; a new one when it does not exist.
+    pub thread_id: ThreadId,
+    /// What the user says.
+    pub message: Message,
+    /// How to run.
+    pub options: LeadOptions,
+}
+
+/// A run under way.
+pub struct RunHandle {
+    /// The run.
+    pub run_id: RunId,
+    /// Its thread.
+    pub thread_id: ThreadId,
+    /// Name of the model that answers.
+    pub model: String,
+    /// Its events, in order, until it ends.
+    pub events: mpsc::Receiver<AgentEvent>,
+    /// Stops it.
+    pub cancel: CancellationToken,
+    task: JoinHandle<Result<Finished, RuntimeError>>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Terminal facts.
+    pub outcome: RunOutcome,
+    /// State at the end, as far as it is durable.
+    pub state: Arc<ThreadState>,
+}
+
+/// A started run, with what was found on the way.
+pub struct Started {
+    /// The run.
+    pub handle: RunHandle,
+    /// A run of this thread that its process left behind, and that was closed or taken up.
+    pub recovered: Option<RunRow>,
+}
+
+impl RunHandle {
+    /// Waits for the end. Events that nobody has read are dropped.
+    ///
+    /// # Errors
+    /// When not even the run's end could be stored.
+    pub async fn finished(self) -> Result<Finished, RuntimeError> {
+        drop(self.events);
+        match self.task.await {
+            Ok(result) => result,
+            Err(error) => Err(StoreError::Damaged(format!("the run's task ended abnormally: {error}")).into()),
+        }
+    }
+}
+
+/// Admits and executes runs for one process.
+pub struct RunManager<S> {
+    store: Arc<S>,
+    harness: Arc<Harness>,
+    lock: WorkerLock,
+}
+
+impl<S: RuntimeStore> RunManager<S> {
+    /// A manager over a store and a harness; `lock` says who we are.
+    pub fn new(store: Arc<S>, harness: Arc<Harness>, lock: WorkerLock) -> Self {
+        Self { store, harness, lock }
+    }
+
+    /// Starts a run with a user's message. A run that a dead process left on the thread is closed first; its steps stay.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadBusy`], naming the holder, when the thread has a live run.
+    pub async fn start(&self, request: RunRequest) -> Result<Started, RuntimeError> {
+        let agent = self.harness.lead_agent(&request.user_id, &request.options)?;
+        let input = StateUpdate::messages([request.message]);
+        let new = NewRun {
+            run_id: RunId::random(),
+            thread_id: request.thread_id.clone(),
+            user_id: request.user_id.clone(),
+            worker: self.lock.worker().clone(),
+            input: input.clone(),
+            options: json!(request.options),
+            idempotency_key: None,
+        };
+        let mut recovered = None;
+        let row = match self.store.admit(new.clone()).await {
+            Err(StoreError::ThreadBusy { .. }) => {
+                recovered = self.close_dead_run(&request.user_id, &request.thread_id).await?;
+                self.store.admit(new).await?
+            }
+            admitted => admitted?,
+        };
+        let interactive = request.options.interactive;
+        Ok(Started { handle: self.execute(row, agent, Start::Input(input), interactive), recovered })
+    }
+
+    /// Goes on with the last run of a thread: from its last step if it was cut off or stopped, with a new attempt if its
+    /// model failed.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NothingToResume`] when it ended well; [`StoreError::ThreadBusy`] when it is still running elsewhere.
+    pub async fn resume(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        interactive: bool,
+    ) -> Result<Started, RuntimeError> {
+        if self.store.thread(user_id, thread_id).await?.is_none() {
+            return Err(RuntimeError::NoThread(thread_id.clone()));
+        }
+        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
+        let Some(last) = self.store.runs(user_id, filter).await?.into_iter().next() else {
+            return Err(RuntimeError::NothingToResume(thread_id.clone()));
+        };
+        if !last.status.is_terminal() && self.lock.is_alive(&last.worker) {
+            return Err(StoreError::ThreadBusy {
+                thread_id: thread_id.to_string(),
+                run_id: last.run_id.to_string(),
+                holder: last.worker.label,
+            }
+            .into());
+        }
+        let mut options: LeadOptions = serde_json::from_value(last.options.clone()).unwrap_or_default();
+        options.interactive = interactive;
+        let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
+        let begun = head.as_ref().is_some_and(|h| h.run_id.as_ref() == Some(&last.run_id));
+        let done = begun && head.as_ref().is_some_and(|h| h.next == Next::Done);
+        match last.status {
+            RunStatus::Success | RunStatus::RolledBack => return Err(RuntimeError::NothingToResume(thread_id.clone())),
+            // It ended with words in place of an answer: take them back and ask again, as a run of its own.
+            RunStatus::Error if done => {
+                let apology = head.as_ref().and_then(|h| h.state.last_ai()).filter(|m| m.flag(kwargs::ERROR_FALLBACK));
+                let Some(apology) = apology else { return Err(RuntimeError::NothingToResume(thread_id.clone())) };
+                let request = RunRequest {
+                    user_id: user_id.clone(),
+                    thread_id: thread_id.clone(),
+                    message: Message::remove(apology.id()),
+                    options,
+                };
+                return self.start(request).await;
+            }
+            _ if done => return Err(RuntimeError::NothingToResume(thread_id.clone())),
+            _ => {}
+        }
+        let agent = self.harness.lead_agent(user_id, &options)?;
+        let row = self.store.adopt(&last.run_id, last.epoch, self.lock.worker()).await?;
+        let start = if begun { Start::Resume } else { Start::Input(row.input.clone()) };
+        let handle = self.execute(row, agent, start, interactive);
+        Ok(Started { handle, recovered: (!last.status.is_terminal()).then_some(last) })
+    }
+
+    /// Closes the live run of a thread if its process is dead.
+    async fn close_dead_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {
+        let filter = RunFilter {
+            thread_id: Some(thread_id.clone()),
+            status: vec![RunStatus::Pending, RunStatus::Running],
+            limit: 1,
+        };
+        let Some(live) = self.store.runs(user_id, filter).await?.into_iter().next() else { return Ok(None) };
+        if self.lock.is_alive(&live.worker) {
+            return Ok(None);
+        }
+        let adopted = self.store.adopt(&live.run_id, live.epoch, self.lock.worker()).await?;
+        let fence = Fence { run_id: adopted.run_id.clone(), epoch: adopted.epoch };
+        let outcome = RunOutcome {
+            status: RunStatus::Interrupted,
+            error: Some(format!("{} ended without finishing the run", live.worker.label)),
+            stop_reason: Some("orphan_recovered".into()),
+            usage: live.usage.clone(),
+        };
+        self.store
+            .finish(&fence, outcome, vec![lifecycle("run.recovered", json!({"by": self.lock.worker().label}))])
+            .await?;
+        Ok(Some(live))
+    }
+
+    fn execute(&self, row: RunRow, agent: deerflow_harness::LeadAgent, start: Start, interactive: bool) -> RunHandle {
+        let (sink, events) = EventSink::channel(EVENT_BUFFER);
+        let cancel = CancellationToken::new();
+        let mut ctx =
+            RunContext::new(row.user_id.clone(), row.thread_id.clone(), row.run_id.clone(), cancel.clone(), sink);
+        if !interactive {
+            ctx = ctx.non_interactive();
+        }
+        let fence = Fence { run_id: row.run_id.clone(), epoch: row.epoch };
+        let model = agent.model.clone();
+        let store = self.store.clone();
+        #[expect(clippy::disallowed_methods, reason = "the handle owns the task and awaits it in `finished`")]
+        let task = tokio::spawn(run(store, agent, ctx, fence, start, row.usage));
+        RunHandle { run_id: row.run_id, thread_id: row.thread_id, model, events, cancel, task }
+    }
+}
+
+/// Executes an admitted run to its end, whatever that is.
+async fn run<S: RuntimeStore>(
+    store: Arc<S>,
+    agent: deerflow_harness::LeadAgent,
+    ctx: RunContext,
+    fence: Fence,
+    start: Start,
+    earlier: Usage,
+) -> Result<Finished, RuntimeError> {
+    store.start(&fence).await?;
+    let log = Arc::new(RunLog { store: store.clone(), fence: fence.clone() });
+    let error = match agent.agent.with_step_log(log).run(&ctx, start).await {
+        Ok(done) => return Ok(Finished { outcome: done.outcome, state: done.state }),
+        Err(error) => error,
+    };
+    let cancelled = error.is_cancelled();
+    if !cancelled {
+        tracing::error!(run_id = %ctx.run_id, %error, "run failed");
+    }
+    let head = store.load(&Lineage::root(ctx.thread_id.clone()), None).await?;
+    let state = Arc::new(head.map(|h| h.state).unwrap_or_default());
+    let outcome = RunOutcome {
+        status: if cancelled { RunStatus::Interrupted } else { RunStatus::Error },
+        error: (!cancelled).then(|| error.to_string()),
+        stop_reason: ctx.stop_reason(),
+        usage: earlier,
+    };
+    if let AgentError::Store(StoreError::Fenced { .. }) = error {
+        // Another process owns the run now, and its end.
+        return Ok(Finished { outcome, state });
+    }
+    let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason});
+    store.finish(&fence, outcome.clone(), vec![lifecycle("run.end", content)]).await?;
+    Ok(Finished { outcome, state })
+}
+
+fn lifecycle(event: &str, content: Value) -> NewJournalRow {
+    NewJournalRow { category: "lifecycle".into(), event: event.into(), content }
+}
