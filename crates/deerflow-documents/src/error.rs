@@ -23,7 +23,7 @@ pub enum ConvertError {
     Encrypted,
     /// Pages without text: a scan.
     #[error(
-        "no text layer: the {pages} page(s) are scanned images, so there is no text to read; \
+        "no text layer: the {pages} page(s) hold only scanned images, so there is no text to read; \
          run text recognition (OCR) on the file and upload it again, or look at the pages as images"
     )]
     NoTextLayer {

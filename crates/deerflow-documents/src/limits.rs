@@ -38,9 +38,9 @@ impl Default for Limits {
     }
 }
 
-/// Caps on one upload request.
+/// Caps on one upload request. Read from a file that the original also reads, so keys of its own are let pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct UploadLimits {
     /// Most files in one request (default 10). Once called `max_file_count`.
     #[serde(alias = "max_file_count")]

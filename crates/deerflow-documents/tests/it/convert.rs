@@ -113,7 +113,7 @@ fn a_turned_page_reads_upright_and_text_in_forms_is_read() {
 fn a_scanned_pdf_is_not_reported_as_success() {
     let error = failure("scanned.pdf", &fixture("scanned.pdf"), &Limits::default());
     assert_eq!(error, ConvertError::NoTextLayer { pages: 1 });
-    assert!(error.to_string().starts_with("no text layer: the 1 page(s) are scanned images"), "{error}");
+    assert!(error.to_string().starts_with("no text layer: the 1 page(s) hold only scanned images"), "{error}");
     let half = converted("half-scanned.pdf");
     assert_eq!(half.warnings, ["page(s) 2 have no text layer (scanned images)"]);
     assert_eq!(half.pages, Some(2));
