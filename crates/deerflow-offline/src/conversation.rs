@@ -55,8 +55,6 @@ pub(crate) struct Turn {
     pub(crate) listed: Option<Vec<String>>,
     /// Writes of this turn: path, and what went wrong.
     pub(crate) writes: Vec<(String, Option<String>)>,
-    /// The output that was read after a write failed.
-    pub(crate) reread: Option<String>,
     /// Whether presenting worked, once tried.
     pub(crate) presented: Option<bool>,
     pub(crate) todo_calls: usize,
@@ -90,7 +88,9 @@ impl Turn {
                 && let Some(call) = open.remove(part.tool_call_id.as_str())
             {
                 let text = message.text().into_owned();
-                let failed = part.status == ToolStatus::Error || text.trim_start().starts_with("Error");
+                // A log may well open with "Error:"; a tool's message is short.
+                let says_so = text.trim_start().starts_with("Error:") && text.lines().count() < 4;
+                let failed = part.status == ToolStatus::Error || says_so;
                 exchanges[call].result = Some((text, failed));
             }
         }
@@ -110,9 +110,6 @@ impl Turn {
         match exchange.name.as_str() {
             "read_file" => {
                 self.reads += usize::from(exchange.current);
-                if exchange.current && !self.writes.is_empty() {
-                    self.reread = string(&exchange.args, "path");
-                }
                 if let Some(path) = string(&exchange.args, "path").filter(|p| is_source(p) && !written.contains(p)) {
                     if !self.documents.contains_key(&path) {
                         self.known.push(path.clone());
@@ -130,7 +127,7 @@ impl Turn {
             }
             "present_files" if exchange.current => self.presented = Some(!failed),
             "write_todos" if exchange.current => self.todo_calls += 1,
-            "list_uploaded_files" | "ls" if exchange.current => {
+            "list_uploaded_files" if exchange.current => {
                 self.listed = Some(if failed { Vec::new() } else { listing(text) });
             }
             _ => {}

@@ -1,10 +1,10 @@
 //! What is quoted where.
 
 use crate::conversation::Document;
-use crate::lexicon::{PERSON, akin};
+use crate::lexicon::{PERSON, akin, tokens};
 use crate::request::{Ask, Task};
-use crate::score::{Corpus, Mark};
-use crate::sentences::{Kind, Place, Table};
+use crate::score::Corpus;
+use crate::sentences::{Place, Table};
 use crate::themes::{Theme, gather};
 use deerflow_core::text;
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ impl<'a> Findings<'a> {
         let open = corpus.pick(&marks, all.filter(|at| prose(at) && marks[*at].open), 5);
         let known = |term: &str| corpus.tokens.iter().flatten().any(|token| akin(token, term));
         let missing = ask.terms.iter().filter(|(_, term)| !known(term)).map(|(word, _)| word.as_str()).collect();
-        let tables = tables(&corpus, &marks, ask);
+        let tables = tables(&corpus, ask);
         Self {
             ask,
             documents,
@@ -148,16 +148,10 @@ impl<'a> Findings<'a> {
 }
 
 /// The tables that the request touches; failing that, the first ones.
-fn tables(corpus: &Corpus, marks: &[Mark], ask: &Ask) -> Vec<usize> {
+fn tables(corpus: &Corpus, ask: &Ask) -> Vec<usize> {
     let touch = |table: &Table| {
-        let rows = corpus
-            .units
-            .iter()
-            .zip(marks)
-            .filter(|(unit, _)| unit.kind == Kind::Row && unit.source == table.source && unit.place == table.place);
-        let words = crate::lexicon::tokens(&table.rows.concat().join(" "));
-        let header = ask.terms.iter().any(|(_, term)| words.iter().any(|word| akin(word, term)));
-        header || rows.clone().any(|(_, mark)| mark.query > 0.0)
+        let words = tokens(&table.rows.concat().join(" "));
+        ask.terms.iter().any(|(_, term)| words.iter().any(|word| akin(word, term)))
     };
     let numeric =
         |table: &Table| table.rows.iter().skip(1).flatten().any(|cell| cell.chars().any(|c| c.is_ascii_digit()));

@@ -32,85 +32,45 @@ patterns! {
     OPEN = r"(?i)\b(unclear|unknown|not (?:yet )?(?:known|clear|decided|checked|measured|confirmed)|no (?:data|figures|information)|open (?:question|point)s?|to be (?:confirmed|decided|checked)|tbd|remains to|(?:has|have|needs?) to be (?:checked|confirmed|verified)|do(?:es)? not know|don't know)\b|待定|待确认|尚未|不清楚|未知|有待|尚不";
 }
 
-const STOP: &str = "a about above after again against all also am an and any are as at be been before being below between both but by can \
-could did do does doing done down during each either else ever every few for from further get gets getting go goes going gone got had has have \
-having he her here hers him his how i if in into is it its itself just let like made make makes many may me might more most much must my near \
-neither no nor not now of off often on once one only or other our ours out over own per put quite rather s same say says said she should since \
-so some still such t than that the their theirs them then there these they thing this those though three through to too told two under until up \
-upon us very was we well went were what when where whether which while who whom whose why will with within without would yes yet you your yours \
-mr mrs ms dr because due however although therefore also yes ok okay";
-/// Words about the task, not about the subject.
-const TASK: &str = "find main reason cause write review report file document attach attachment upload please summarize summarise summary brief \
-overview analysis analyze analyse list extract enumerate compare comparison difference give show tell create prepare draft produce explain read \
-look use based short long detail detailed important key point points want need help pdf text page pages note notes content contents save name \
-markdown paragraph sentence bullet table out following information question answer me major top most common all describe what";
-/// Words too general to name a theme.
-const GENERIC: &str = "customer client company people person year month quarter week day time number percent january february march april may june \
-july august september october november december monday tuesday wednesday thursday friday first second third last next new old good bad big small \
-high low part way lot bit case thing kind reason result cause fact order sale sales today yesterday think know see take took come came back \
-around almost already another anything something someone everybody everyone never always really main half least end start problem issue business \
-interview team market region share product section manager asked simply want wanted need needed year's eur euro million thousand visit call";
-const IRREGULAR: &str = "fell:fall fallen:fall lost:lose loss:lose losses:lose losing:lose rose:rise risen:rise grew:grow grown:grow growth:grow bought:buy \
-sold:sell left:leave began:begin paid:pay cheaper:cheap cheapest:cheap later:late lower:low higher:high worse:bad worst:bad better:good best:good \
-men:man women:woman children:child people:people analyses:analysis reviews:review";
-/// Words for one subject: they widen a query and hold a theme together.
-const SUBJECTS: &[&str] = &[
-    "price pricing cost expensive cheap surcharge discount costly dear 价格 涨价 成本 报价 降价 折扣 单价",
-    "deliver delivery late delay shipment shipping backorder logistics transport warehouse 交付 延迟 延期 缺货 物流 发货 交货 供货 库存 推迟",
-    "competitor competition rival 竞争 对手 竞品",
-    "quality defect defective faulty broken return warranty 质量 缺陷 瑕疵 次品 退货",
-    "support service hotline helpdesk respond response 服务 客服 支持 响应 售后",
-    "staff staffing vacancy turnover vacant hire resign headcount understaffed 人员 招聘 离职 人手 缺编 员工",
-    "demand season seasonal recession economy 需求 市场 季节 经济",
-    "budget funding cut saving 预算 资金 经费",
-    "website webshop shop online app software system server 系统 网站 软件 服务器 平台",
-    "advertise advertising marketing campaign promotion 广告 营销 推广 宣传",
-    "train training onboarding 培训",
-    "weather rain storm heat flood 天气 暴雨 高温",
-];
-/// Words for one movement: they widen a query only.
-const MOVES: &[&str] = &[
-    "fall drop decline decrease shrink lose slump reduce reduction fewer 下降 下滑 减少 流失 下跌",
-    "rise grow increase gain improve 上升 增长 增加 提高 上涨",
-    "sale sell revenue order turnover 销售 销量 营收 订单 收入",
-];
+/// Lists of words, one a line: `name: word word …`. Lines of the same name are groups of words alike.
+static LISTS: LazyLock<BTreeMap<&str, Vec<BTreeSet<&str>>>> = LazyLock::new(|| {
+    let mut lists: BTreeMap<&str, Vec<BTreeSet<&str>>> = BTreeMap::new();
+    for (name, words) in include_str!("lexicon.txt").lines().filter_map(|line| line.split_once(':')) {
+        lists.entry(name).or_default().push(words.split_whitespace().collect());
+    }
+    lists
+});
+static IRREGULAR: LazyLock<BTreeMap<&str, &str>> =
+    LazyLock::new(|| LISTS["irregular"][0].iter().filter_map(|pair| pair.split_once('=')).collect());
+/// Words reduced, by list.
+static STEMS: LazyLock<BTreeMap<&str, BTreeMap<String, usize>>> = LazyLock::new(|| {
+    let index = |groups: &Vec<BTreeSet<&str>>| {
+        let groups = groups.iter().enumerate();
+        groups.flat_map(|(at, group)| group.iter().map(move |word| (stem(word), at))).collect()
+    };
+    ["task", "generic", "subject", "move"].iter().map(|name| (*name, index(&LISTS[name]))).collect()
+});
 
-fn words(list: &str) -> impl Iterator<Item = &str> {
-    list.split_ascii_whitespace()
+/// Whether the list has this very word, in small letters.
+pub(crate) fn listed(list: &str, word: &str) -> bool {
+    LISTS.get(list).is_some_and(|groups| groups[0].contains(word.to_lowercase().as_str()))
 }
-fn stems(list: &str) -> BTreeSet<String> {
-    words(list).map(stem).collect()
-}
-
-static STOP_WORDS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| words(STOP).collect());
-static TASK_STEMS: LazyLock<BTreeSet<String>> = LazyLock::new(|| stems(TASK));
-static GENERIC_STEMS: LazyLock<BTreeSet<String>> = LazyLock::new(|| stems(GENERIC));
-static IRREGULARS: LazyLock<BTreeMap<&str, &str>> =
-    LazyLock::new(|| words(IRREGULAR).filter_map(|pair| pair.split_once(':')).collect());
-static SUBJECT_OF: LazyLock<BTreeMap<String, usize>> = LazyLock::new(|| group_index(SUBJECTS));
-static MOVE_OF: LazyLock<BTreeMap<String, usize>> = LazyLock::new(|| group_index(MOVES));
-
-fn group_index(groups: &[&str]) -> BTreeMap<String, usize> {
-    groups.iter().enumerate().flat_map(|(at, group)| words(group).map(move |word| (stem(word), at))).collect()
-}
-
-/// Whether the stem is about the task (`find`, `report`).
+/// Whether the stem is about the task (`find`, `report`) and not about the subject.
 pub(crate) fn is_task(stem: &str) -> bool {
-    TASK_STEMS.contains(stem)
-        || ["总结", "报告", "原因", "文件", "附件", "分析", "请总", "主要", "列出", "一份", "写一"].contains(&stem)
+    STEMS["task"].contains_key(stem)
 }
 /// Whether the stem is too general to name a theme.
 pub(crate) fn is_generic(stem: &str) -> bool {
-    GENERIC_STEMS.contains(stem) || is_task(stem)
+    STEMS["generic"].contains_key(stem) || is_task(stem)
 }
-/// Number of the subject that the stem belongs to.
+/// Number of the subject that the stem belongs to: words of one subject hold a theme together.
 pub(crate) fn subject(stem: &str) -> Option<usize> {
-    SUBJECT_OF.get(stem).copied()
+    STEMS["subject"].get(stem).copied()
 }
 /// Whether two stems mean about the same.
 pub(crate) fn akin(a: &str, b: &str) -> bool {
-    let same = |index: &BTreeMap<String, usize>| index.get(a).is_some_and(|at| index.get(b) == Some(at));
-    a == b || same(&SUBJECT_OF) || same(&MOVE_OF)
+    let same = |list: &str| STEMS[list].get(a).is_some_and(|at| STEMS[list].get(b) == Some(at));
+    a == b || same("subject") || same("move")
 }
 
 pub(crate) fn is_han(c: char) -> bool {
@@ -120,7 +80,7 @@ pub(crate) fn is_han(c: char) -> bool {
 /// A word reduced to what its forms share: `deliveries` and `delivery`, `fell` and `falls`.
 pub(crate) fn stem(word: &str) -> String {
     let word = word.to_lowercase();
-    if let Some(base) = IRREGULARS.get(word.as_str()) {
+    if let Some(base) = IRREGULAR.get(word.as_str()) {
         return (*base).to_owned();
     }
     let mut base = word.trim_end_matches("'s").trim_end_matches("’s").to_owned();
@@ -155,7 +115,7 @@ pub(crate) fn surfaces(text: &str) -> Vec<String> {
             found.extend(chars.windows(2).map(|pair| pair.iter().collect::<String>()));
         } else if run.chars().any(char::is_alphabetic) && run.chars().count() > 1 {
             let word = run.trim_matches(['\'', '’']);
-            if !STOP_WORDS.contains(word.to_lowercase().as_str()) {
+            if !listed("stop", word) {
                 found.push(word.to_owned());
             }
         }

@@ -45,7 +45,7 @@ impl Step<'_> {
         } else if !known.is_empty() && turn.listed.is_none() {
             known.clone()
         } else if let Some(listed) = &turn.listed {
-            self.named(listed)
+            listed.clone()
         } else if ask.about_files || turn.earlier {
             return self.list();
         } else {
@@ -62,11 +62,41 @@ impl Step<'_> {
         if documents.iter().all(|document| document.failure.is_some()) {
             return self.unreadable(&documents);
         }
+        let done = turn.writes.iter().find(|(_, error)| error.is_none()).map(|(path, _)| path);
+        if let Some(path) = done.filter(|_| turn.presented.is_none() && self.offered("present_files")) {
+            return self.present(path);
+        }
         let found = Findings::new(ask, &documents);
         if turn.uploads.is_empty() && !ask.wants_report {
             return self.finish(answer::summary(&found, None, &[]));
         }
-        self.deliver(&found, &uploads)
+        if let Some(path) = done {
+            let unseen = ask.say("The report was written but could not be presented.", "报告已写好，但未能展示。");
+            let notes = if turn.presented == Some(true) { Vec::new() } else { vec![unseen.to_owned()] };
+            return self.finish(answer::summary(&found, Some(path), &notes));
+        }
+        let path = report::path(ask, &uploads);
+        let path = match turn.writes.as_slice() {
+            [] => path,
+            // The name may be taken, and the file there is not ours to replace.
+            [_] => path.rsplit_once('.').map_or(path.clone(), |(stem, ending)| format!("{stem}-2.{ending}")),
+            [.., (_, error)] => {
+                let why = ask.say("The report could not be written:", "报告无法写入：");
+                return self.finish(answer::summary(
+                    &found,
+                    None,
+                    &[format!("{why} {}", error.as_deref().unwrap_or(""))],
+                ));
+            }
+        };
+        if !self.offered("write_file") {
+            let note =
+                ask.say("No report: the tool `write_file` is not offered.", "未写报告：没有提供 `write_file` 工具。");
+            return self.finish(answer::summary(&found, None, &[note.to_owned()]));
+        }
+        let why = ask.say("Write the report", "撰写报告");
+        let content = report::write(&found, &uploads);
+        self.call(why, "write_file", json!({"description": why, "path": path, "content": content}))
     }
 
     fn offered(&self, tool: &str) -> bool {
@@ -74,21 +104,10 @@ impl Step<'_> {
         allowed && self.chat.tools.iter().any(|spec| spec.name == tool)
     }
 
-    /// Of several files, those that the request names; else all.
-    fn named(&self, listed: &[String]) -> Vec<String> {
-        let lower = self.ask.text.to_lowercase();
-        let named = |path: &&String| lower.contains(&file_name(path).to_lowercase());
-        let some: Vec<String> = listed.iter().filter(named).cloned().collect();
-        if some.is_empty() { listed.to_vec() } else { some }
-    }
-
     fn list(&self) -> Reply {
         let why = self.ask.say("Look for files of earlier turns", "查找先前的文件");
         if self.offered("list_uploaded_files") {
             return self.call(why, "list_uploaded_files", json!({}));
-        }
-        if self.offered("ls") {
-            return self.call(why, "ls", json!({"description": why, "path": "/mnt/user-data/uploads"}));
         }
         text(answer::honest(&self.ask, self.ask.say("No file is attached.", "没有附件。")))
     }
@@ -148,54 +167,6 @@ impl Step<'_> {
         };
         let failures: Vec<_> = documents.iter().map(|document| (document.name.clone(), why(document))).collect();
         self.finish(answer::unreadable(&self.ask, &failures))
-    }
-
-    /// Writes, presents, and sums up.
-    fn deliver(&self, found: &Findings, uploads: &[String]) -> Reply {
-        let (turn, ask) = (&self.turn, &self.ask);
-        let (path, chosen) = report::path(ask, uploads);
-        if let Some((path, _)) = turn.writes.iter().find(|(_, error)| error.is_none()) {
-            let mut notes = Vec::new();
-            match turn.presented {
-                None if self.offered("present_files") => return self.present(path),
-                Some(true) => {}
-                _ => notes.push(
-                    ask.say("The report was written but could not be presented.", "报告已写好，但未能展示。")
-                        .to_owned(),
-                ),
-            }
-            return self.finish(answer::summary(found, Some(path), &notes));
-        }
-        let why = ask.say("Write the report", "撰写报告");
-        let write = |path: &str| {
-            let args = json!({"description": why, "path": path, "content": report::write(found, uploads)});
-            self.call(why, "write_file", args)
-        };
-        match turn.writes.as_slice() {
-            [] if self.offered("write_file") => write(&path),
-            [(first, Some(error))] if self.offered("write_file") => {
-                // A file that must be read first is there already: keep it if the person did not name it.
-                let guarded = chosen && error.to_lowercase().contains("read");
-                if guarded && turn.reread.as_ref() != Some(first) && self.offered("read_file") {
-                    let why = ask.say("Read the existing file before replacing it", "覆盖前先读取现有文件");
-                    return self.call(why, "read_file", json!({"description": why, "path": first}));
-                }
-                let other = path.rsplit_once('.').map(|(stem, ending)| format!("{stem}-2.{ending}"));
-                write(if guarded { first } else { other.as_deref().unwrap_or(&path) })
-            }
-            [] => self.finish(answer::summary(
-                found,
-                None,
-                &[ask
-                    .say("No report: the tool `write_file` is not offered.", "未写报告：没有提供 `write_file` 工具。")
-                    .to_owned()],
-            )),
-            [.., (_, error)] => {
-                let error = error.as_deref().unwrap_or_default();
-                let note = format!("{} {error}", ask.say("The report could not be written:", "报告无法写入："));
-                self.finish(answer::summary(found, None, &[note]))
-            }
-        }
     }
 
     fn present(&self, path: &str) -> Reply {

@@ -2,7 +2,7 @@
 
 use crate::conversation::{Document, file_name};
 use crate::findings::Findings;
-use crate::lexicon::{is_generic, is_han, is_task, stem, surfaces};
+use crate::lexicon::{akin, is_generic, is_han, is_task, listed, stem, surfaces};
 use crate::request::{Ask, DELIVERABLE, NAMED_FILE, Task};
 use deerflow_core::text;
 
@@ -23,8 +23,7 @@ fn subject_and_kind(ask: &Ask, uploads: &[String]) -> (String, String) {
         let han: String = name.chars().filter(|c| c.is_alphanumeric() || *c == '-').collect();
         return (text::head(&han, 20).to_owned(), kind);
     }
-    let dull = ["final", "draft", "copy", "data", "scan", "upload", "version", "untitled", "img"];
-    let telling = |word: &String| !is_task(&stem(word)) && !dull.contains(&word.to_lowercase().as_str());
+    let telling = |word: &String| !is_task(&stem(word)) && !listed("dull", word);
     let own = surfaces(&name.replace(['_', '-', '.'], " ")).into_iter().find(telling);
     let asked = || {
         ask.terms
@@ -37,14 +36,12 @@ fn subject_and_kind(ask: &Ask, uploads: &[String]) -> (String, String) {
     (subject.unwrap_or_else(|| ask.say("file", "文件").to_owned()), kind)
 }
 
-/// Where the report goes, on the first or second attempt; the flag says that the person chose the name.
-pub(crate) fn path(ask: &Ask, uploads: &[String]) -> (String, bool) {
-    let chosen = NAMED_FILE.captures_iter(&ask.text).map(|found| found[1].to_owned());
-    let attached = |name: &String| uploads.iter().any(|path| file_name(path) == name);
-    let named = chosen.into_iter().find(|name| !attached(name));
+/// Where the report goes: the name in the request, else one made of subject and kind.
+pub(crate) fn path(ask: &Ask, uploads: &[String]) -> String {
+    let attached = |name: &str| uploads.iter().any(|path| file_name(path) == name);
+    let named = NAMED_FILE.captures_iter(&ask.text).map(|found| found[1].to_owned()).find(|name| !attached(name));
     let (subject, kind) = subject_and_kind(ask, uploads);
-    let name = named.clone().unwrap_or_else(|| format!("{subject}-{kind}.md"));
-    (format!("/mnt/user-data/outputs/{name}"), named.is_some())
+    format!("/mnt/user-data/outputs/{}", named.unwrap_or_else(|| format!("{subject}-{kind}.md")))
 }
 
 /// The whole report in Markdown.
@@ -192,8 +189,11 @@ fn table(found: &Findings, at: usize, line: &mut impl FnMut(&str)) {
 fn gaps(found: &Findings) -> Vec<String> {
     let ask = found.ask;
     let mut gaps = Vec::new();
-    if !found.missing.is_empty() && !ask.chinese {
-        gaps.push(format!("No source mentions: {}.", found.missing.join(", ")));
+    // Words of movement have too many names to be missed.
+    let vague = |stem: &str| is_generic(stem) || akin(stem, "fall") || akin(stem, "rise");
+    let missing: Vec<&str> = found.missing.iter().copied().filter(|word| !vague(&stem(word))).collect();
+    if !missing.is_empty() && !ask.chinese {
+        gaps.push(format!("No source mentions: {}.", missing.join(", ")));
     }
     let single: Vec<&str> = found.themes.iter().filter(|t| t.mentions == 1).map(|t| t.title.as_str()).collect();
     if !single.is_empty() {

@@ -3,7 +3,7 @@
 use crate::conversation::Document;
 use crate::lexicon::{CAUSE, CONTRAST, DENIAL, FIGURE, LOSS, OPEN, PROPOSED, UNDECIDED, akin, is_han, tokens};
 use crate::request::{Ask, Task};
-use crate::sentences::{self, Kind, Table, Unit};
+use crate::sentences::{Cutter, Kind, Table, Unit};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,10 +37,11 @@ pub(crate) struct Mark {
 
 impl Corpus {
     pub(crate) fn new(documents: &[Document]) -> Self {
-        let (mut units, mut tables) = (Vec::new(), Vec::new());
+        let mut cutter = Cutter::default();
         for (source, document) in documents.iter().enumerate().filter(|(_, document)| document.failure.is_none()) {
-            sentences::cut(source, document, &mut units, &mut tables);
+            cutter.cut(source, document);
         }
+        let Cutter { units, tables, .. } = cutter;
         let tokens: Vec<BTreeSet<String>> = units.iter().map(|unit| tokens(&unit.text).into_iter().collect()).collect();
         let mut frequency = BTreeMap::new();
         for token in tokens.iter().flatten() {

@@ -10,10 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the rule set, as other providers name a model.
 const MODEL: &str = "offline-extractive-1";
-/// Words in a text delta.
+/// Words in a delta.
 const GROUP: usize = 4;
-/// Characters in a piece of a call's arguments.
-const PIECE: usize = 600;
 
 /// The built-in rule-based model.
 #[derive(Debug, Clone)]
@@ -95,9 +93,8 @@ fn events(request: &ChatRequest) -> Vec<Result<ModelEvent, ModelError>> {
         let id = format!("offline_{turn}_{index}");
         let open = ToolCallChunk { name: Some(name.clone()), args: None, id: Some(id), index: at };
         deltas.push(MessageDelta { tool_calls: vec![open], ..MessageDelta::default() });
-        let chars: Vec<char> = json.chars().collect();
-        deltas.extend(chars.chunks(PIECE).map(|piece| {
-            let piece = ToolCallChunk { args: Some(piece.iter().collect()), index: at, ..ToolCallChunk::default() };
+        deltas.extend(word_groups(&json).into_iter().map(|piece| {
+            let piece = ToolCallChunk { args: Some(piece), index: at, ..ToolCallChunk::default() };
             MessageDelta { tool_calls: vec![piece], ..MessageDelta::default() }
         }));
     }

@@ -1,6 +1,7 @@
 //! Sentences that give causes, gathered under the words they share.
 
-use crate::lexicon::{CAUSE_COLUMN, akin, is_generic, is_han, stem, subject, surfaces, tokens};
+use crate::lexicon::{CAUSE_COLUMN, akin, is_generic, is_han, listed, stem, subject, surfaces, tokens};
+use crate::report::capital;
 use crate::request::Ask;
 use crate::score::{Corpus, Mark};
 use crate::sentences::Table;
@@ -26,14 +27,11 @@ pub(crate) fn gather(corpus: &Corpus, marks: &[Mark], ask: &Ask) -> (Vec<Theme>,
     let telling = |at: &usize| marks[*at].prose && (marks[*at].cause || marks[*at].loss) && !marks[*at].aside;
     let pool: Vec<usize> = (0..marks.len()).filter(telling).collect();
     let (mut themes, mut free) = tabled(corpus, marks);
-    let with_table = !themes.is_empty();
-    if with_table {
-        free.retain(|at| telling(at) && marks[*at].cause);
-    } else {
+    if themes.is_empty() {
         (themes, free) = clustered(corpus, marks, ask, &pool);
-        free.retain(|at| marks[*at].cause);
     }
-    let left = corpus.pick(marks, free.into_iter(), 4);
+    let free = free.into_iter().filter(|at| telling(at) && marks[*at].cause);
+    let left = corpus.pick(marks, free, 4);
     (themes, left)
 }
 
@@ -43,10 +41,7 @@ fn tabled(corpus: &Corpus, marks: &[Mark]) -> (Vec<Theme>, Vec<usize>) {
     let Some(at) = corpus.tables.iter().position(titled) else { return (Vec::new(), Vec::new()) };
     let (header, rows) =
         corpus.tables[at].rows.split_first().map_or((&[][..], &[][..]), |(head, rows)| (&head[..], rows));
-    let named = |row: &&Vec<String>| {
-        row.first()
-            .is_some_and(|cell| cell.len() > 2 && !["total", "sum", "合计", "总计"].contains(&&*cell.to_lowercase()))
-    };
+    let named = |row: &&Vec<String>| row.first().is_some_and(|cell| cell.len() > 2 && !listed("dull", cell));
     let rows: Vec<Row> = rows.iter().filter(named).take(8).map(|row| Row::new(corpus, row)).collect();
     // Each sentence goes to the row that it fits best.
     let mut fitting: Vec<Vec<(usize, f64)>> = vec![Vec::new(); rows.len()];
@@ -87,16 +82,9 @@ impl<'a> Row<'a> {
     /// 0 to 1 for its words, and more for a figure.
     fn fit(&self, corpus: &Corpus, at: usize) -> f64 {
         let own = &corpus.tokens[at];
-        let near = |word: &String| own.iter().any(|token| akin(token, word));
-        let share = |(word, weight): (&String, &f64)| match own.contains(word) {
-            true => *weight,
-            false => {
-                if near(word) {
-                    0.6 * weight
-                } else {
-                    0.0
-                }
-            }
+        let share = |(word, weight): (&String, &f64)| {
+            let near = own.iter().any(|token| akin(token, word));
+            weight * if own.contains(word) { 1.0 } else { 0.6 * f64::from(near) }
         };
         let said: f64 = self.words.iter().map(share).sum();
         let figure = self.figures.iter().any(|figure| corpus.units[at].text.contains(figure));
@@ -126,7 +114,8 @@ fn clustered(corpus: &Corpus, marks: &[Mark], ask: &Ask, pool: &[usize]) -> (Vec
         let Some((key, _)) = best.max_by(|a, b| a.1.1.total_cmp(&b.1.1).then(b.0.cmp(a.0))) else { break };
         let key = key.clone();
         let (members, rest): (Vec<usize>, Vec<usize>) = free.into_iter().partition(|at| keys[at].contains(&key));
-        let all: Vec<usize> = pool.iter().copied().filter(|at| keys[at].contains(&key)).collect();
+        let speaks = |at: &usize| marks[*at].prose && corpus.tokens[*at].iter().any(|stem| key.holds(stem));
+        let all: Vec<usize> = (0..marks.len()).filter(speaks).collect();
         let mut quotes = corpus.pick(marks, members.into_iter(), 3);
         quotes.sort_by(|a, b| marks[*b].score.total_cmp(&marks[*a].score).then(a.cmp(b)));
         themes.push(Theme { title: title(corpus, &all, &key, ask), row: None, mentions: all.len(), quotes });
@@ -201,12 +190,11 @@ fn title(corpus: &Corpus, members: &[usize], key: &Key, ask: &Ask) -> String {
             }
         }
     }
-    let pairs_need = 6;
-    let fits = |id: &str, n: usize| !id.contains(' ') || n >= pairs_need;
+    // A pair must come twice.
+    let fits = |id: &str, n: usize| !id.contains(' ') || n >= 6;
     let worth = |id: &str, n: usize| if id.contains(' ') { n * 2 } else { n };
     let best = counts.iter().filter(|(id, (n, _))| fits(id, *n));
     let best = best.max_by(|a, b| worth(a.0, a.1.0).cmp(&worth(b.0, b.1.0)).then(b.0.cmp(a.0)));
     let shown = best.map_or_else(String::new, |(_, (_, shown))| shown.clone());
-    let mut chars = shown.chars();
-    chars.next().map_or(shown.clone(), |first| first.to_uppercase().chain(chars).collect())
+    capital(&shown)
 }

@@ -92,6 +92,7 @@ impl World {
                 let result = self.tool(&call.name, &call.args);
                 let mut answer = Message::tool(result.clone(), call.id(), call.name.clone());
                 if result.starts_with("Error")
+                    && result.lines().count() == 1
                     && let Some(part) = answer.as_tool_mut()
                 {
                     part.status = ToolStatus::Error;

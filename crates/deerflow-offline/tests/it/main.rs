@@ -1,4 +1,5 @@
 //! Whole conversations with the offline model.
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod driver;
 mod honesty;
