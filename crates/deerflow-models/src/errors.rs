@@ -175,7 +175,7 @@ impl ErrorContext {
 pub(crate) struct Said {
     /// The words for people.
     pub(crate) message: String,
-    /// Code and type, and everything else that may hold a telling word, in lower case.
+    /// Those words, code and type in lower case: where a telling word is looked for.
     pub(crate) all: String,
     /// Models that the body lists.
     pub(crate) offers: Vec<String>,
@@ -183,22 +183,14 @@ pub(crate) struct Said {
 
 impl Said {
     fn read(body: &str) -> Self {
-        let all = text::head(body, 8_000).to_lowercase();
         let Ok(value) = serde_json::from_str::<Value>(body) else {
             // Proxies answer in HTML; its tags help nobody.
-            let plain = if body.trim_start().starts_with('<') { strip_tags(body) } else { body.to_owned() };
-            return Self { message: plain.trim().to_owned(), all, offers: Vec::new() };
+            let plain = if body.trim_start().starts_with('<') { strip_tags(body) } else { body.trim().to_owned() };
+            return Self { all: lower(&plain), message: plain, offers: Vec::new() };
         };
         // `[{"error": …}]` is how one gateway of Google wraps it.
         let value = value.get(0).cloned().unwrap_or(value);
         let inner = value.get("error").unwrap_or(&value);
-        let words = |value: &Value| {
-            ["message", "detail", "msg", "error_msg", "error"].iter().find_map(|key| match value.get(*key) {
-                Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
-                Some(other @ (Value::Array(_) | Value::Object(_))) => Some(other.to_string()),
-                _ => None,
-            })
-        };
         let message = match inner {
             Value::String(text) => text.clone(),
             inner => words(inner).or_else(|| words(&value)).unwrap_or_else(|| value.to_string()),
@@ -206,8 +198,28 @@ impl Said {
         // OpenRouter puts the words of the provider behind it into the metadata.
         let raw = inner.pointer("/metadata/raw").and_then(Value::as_str).unwrap_or_default();
         let message = if raw.is_empty() { message } else { format!("{message}: {raw}") };
-        Self { message, all, offers: offers(&value) }
+        let codes = ["code", "type", "status", "error_code"].iter().flat_map(|key| [inner.get(*key), value.get(*key)]);
+        let codes: Vec<&str> = codes.flatten().filter_map(Value::as_str).collect();
+        Self { all: lower(&format!("{message} {}", codes.join(" "))), message, offers: offers(&value) }
     }
+}
+
+fn lower(text: &str) -> String {
+    text::head(text, 8_000).to_lowercase()
+}
+
+/// The words for people. Of a list of validation errors only their messages: they repeat the request, whose words mean
+/// nothing here.
+fn words(value: &Value) -> Option<String> {
+    ["message", "detail", "msg", "error_msg", "error"].iter().find_map(|key| match value.get(*key)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Array(items) => {
+            let said: Vec<String> = items.iter().filter_map(words).collect();
+            (!said.is_empty()).then(|| said.join("; "))
+        }
+        inner @ Value::Object(_) => words(inner),
+        _ => None,
+    })
 }
 
 fn offers(value: &Value) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::record::Recorder;
 use crate::replay::Replay;
 use crate::settings::{Settings, Timeouts};
 use crate::transport::{HttpTransport, Transport};
-use deerflow_config::{ModelProfile, Provider, ProviderKind, Secret};
+use deerflow_config::{ModelProfile, Provider, ProviderKind, Secret, resolve_provider};
 use deerflow_core::{ChatModel, ModelError, ModelErrorKind};
 use deerflow_net::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -101,14 +101,19 @@ fn over_http(
         _ => "chat/completions",
     };
     let url = method_url(&base, suffix);
-    let key = key(profile, provider, env);
+    let dialect = match text_extra(profile, "dialect") {
+        Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
+        None => dialect::choose(provider.dialect(), &base, &profile.model),
+    };
+    let variables = key_variables(provider, dialect.name);
+    let key = key(profile, &variables, env);
     let mut secrets: Vec<_> = profile.headers.values().map(Secret::to_secret_string).collect();
     secrets.extend(key.as_ref().map(Secret::to_secret_string));
     let errors = ErrorContext {
         name: profile.name.clone(),
         model: profile.model.clone(),
         url: url.clone(),
-        key_variable: provider.key_variable,
+        key_variable: variables.first().copied(),
         has_key: key.is_some(),
         secrets,
     };
@@ -137,10 +142,6 @@ fn over_http(
     if profile.use_responses_api == Some(true) {
         tracing::warn!(model = %profile.name, "`use_responses_api` is not supported: using chat completions");
     }
-    let dialect = match text_extra(profile, "dialect") {
-        Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
-        None => dialect::choose(provider.dialect(), &base, &profile.model),
-    };
     Ok(Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }))
 }
 
@@ -160,12 +161,27 @@ fn method_url(base: &Url, suffix: &str) -> Url {
     url
 }
 
-fn key(profile: &ModelProfile, provider: &Provider, env: EnvLookup<'_>) -> Option<Secret> {
-    let own = profile.api_key.clone();
+/// The variables that may hold the key, first the one that belongs to the host: a key of OpenAI is of no use elsewhere, and
+/// people who write `use: openai` for another service have its own key set.
+fn key_variables(provider: &'static Provider, dialect: &str) -> Vec<&'static str> {
+    let of_host = match dialect {
+        _ if provider.kind != ProviderKind::OpenAi || dialect == provider.name => &[][..],
+        "gemini" => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        "mistral" => &["MISTRAL_API_KEY"],
+        other => match resolve_provider(other).ok().and_then(|provider| provider.key_variable.as_ref()) {
+            Some(variable) => std::slice::from_ref(variable),
+            None => &[],
+        },
+    };
+    of_host.iter().copied().chain(provider.key_variable).collect()
+}
+
+fn key(profile: &ModelProfile, variables: &[&str], env: EnvLookup<'_>) -> Option<Secret> {
+    let usable = |key: &Secret| !key.expose().trim().is_empty();
     let other =
         || ["gemini_api_key", "google_api_key"].iter().find_map(|key| text_extra(profile, key)).map(Secret::from);
-    let variable = || provider.key_variable.and_then(env).map(Secret::from);
-    own.or_else(other).or_else(variable).filter(|key| !key.expose().trim().is_empty())
+    let variable = || variables.iter().find_map(|name| env(name).map(Secret::from).filter(usable));
+    profile.api_key.clone().filter(usable).or_else(other).or_else(variable)
 }
 
 fn headers(

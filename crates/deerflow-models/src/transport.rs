@@ -8,8 +8,8 @@ use deerflow_net::{HttpOptions, http_client};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::Value;
-use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use url::Url;
 
 /// One request. Its headers may hold keys; the body never does.
@@ -42,27 +42,34 @@ pub trait Transport: Send + Sync {
 /// The real thing.
 pub(crate) struct HttpTransport {
     options: HttpOptions,
-    /// Made at the first request: loading certificates takes milliseconds that a start without a model call can save.
-    client: OnceLock<reqwest::Client>,
+    /// Made at the first request: a start without a model call need not load certificates.
+    client: OnceCell<reqwest::Client>,
     errors: ErrorContext,
 }
 
 impl HttpTransport {
     pub(crate) fn new(connect_timeout: Option<Duration>, errors: ErrorContext) -> Self {
-        let mut options = HttpOptions::default();
+        let mut options = HttpOptions { tls: errors.url.scheme() == "https", ..HttpOptions::default() };
         if let Some(timeout) = connect_timeout {
             options.connect_timeout = timeout;
         }
-        Self { options, client: OnceLock::new(), errors }
+        Self { options, client: OnceCell::new(), errors }
     }
 
-    fn client(&self) -> Result<&reqwest::Client, ModelError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let made = http_client(&self.options)
-            .map_err(|error| ModelError::new(ModelErrorKind::Unreachable, error.to_string()))?;
-        Ok(self.client.get_or_init(|| made))
+    async fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        let make = || async {
+            let options = self.options.clone();
+            let made = if options.tls {
+                match tokio::task::spawn_blocking(move || http_client(&options)).await {
+                    Ok(made) => made,
+                    Err(error) => return Err(self.errors.error(ModelErrorKind::Transient, &error.to_string())),
+                }
+            } else {
+                http_client(&options)
+            };
+            made.map_err(|error| self.errors.error(ModelErrorKind::Unreachable, &error.to_string()))
+        };
+        self.client.get_or_try_init(make).await
     }
 }
 
@@ -70,7 +77,8 @@ impl Transport for HttpTransport {
     fn send(&self, request: WireRequest) -> BoxFuture<'_, Result<WireResponse, ModelError>> {
         Box::pin(async move {
             let response = self
-                .client()?
+                .client()
+                .await?
                 .post(request.url)
                 .headers(request.headers)
                 .json(&request.body)

@@ -17,6 +17,8 @@ pub struct HttpOptions {
     pub gzip: bool,
     /// `User-Agent`.
     pub user_agent: String,
+    /// Whether `https` addresses will be asked. If not, no certificates are loaded, which takes tens of milliseconds.
+    pub tls: bool,
     /// Which requests go through a proxy; loopback never does.
     pub proxy: ProxyRules,
 }
@@ -29,6 +31,7 @@ impl Default for HttpOptions {
             redirects: 0,
             gzip: false,
             user_agent: concat!("deerflow/", env!("CARGO_PKG_VERSION")).to_owned(),
+            tls: true,
             proxy: ProxyRules::from_env(),
         }
     }
@@ -50,7 +53,8 @@ pub enum ClientError {
     Setup(String),
 }
 
-/// Makes a client. It owns a connection pool: make one per purpose and clone it.
+/// Makes a client. It owns a connection pool: make one per purpose and clone it. Reads the system's certificates, so on a
+/// reactor it belongs into `spawn_blocking` unless [`HttpOptions::tls`] is off.
 ///
 /// # Errors
 /// [`ClientError`] when the proxy variables or the TLS set-up are unusable.
@@ -87,6 +91,9 @@ pub fn client_builder(options: &HttpOptions) -> Result<reqwest::ClientBuilder, C
         .tcp_nodelay(true);
     if let Some(total) = options.total_timeout {
         builder = builder.timeout(total);
+    }
+    if !options.tls {
+        builder = builder.tls_certs_only([]);
     }
     options.proxy.apply(builder)
 }

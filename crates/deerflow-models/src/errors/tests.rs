@@ -101,5 +101,9 @@ fn every_shape_of_error_body_gives_its_words() {
         "Provider returned error: inner"
     );
     assert_eq!(words("<html><h1>502</h1> Bad</html>"), "502 Bad");
+    let validation =
+        r#"{"detail":[{"msg":"field required","input":{"content":"my quota of credit"}},{"msg":"too short"}]}"#;
+    assert_eq!(words(validation), "field required; too short");
+    assert_eq!(kind(Some(422), validation), Kind::BadRequest);
     assert_eq!(words(r#"{"code":7}"#), r#"{"code":7}"#);
 }

@@ -80,3 +80,17 @@ fn keys_are_marked_so_that_no_log_shows_them() {
     assert_eq!(token["anthropic-beta"], "oauth-2025-04-20,a,b");
     assert!(token.get("x-api-key").is_none());
 }
+
+#[test]
+fn the_key_of_the_host_comes_before_the_key_of_the_protocol() {
+    let openai = resolve_provider("openai").unwrap();
+    assert_eq!(key_variables(openai, "openai"), ["OPENAI_API_KEY"]);
+    assert_eq!(key_variables(openai, "deepseek"), ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]);
+    assert_eq!(key_variables(openai, "gemini"), ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"]);
+    assert_eq!(key_variables(openai, "generic"), ["OPENAI_API_KEY"]);
+    assert_eq!(key_variables(resolve_provider("anthropic").unwrap(), "generic"), ["ANTHROPIC_API_KEY"]);
+    let gemini = profile(json!({"name": "g", "use": "openai", "model": "gemini-3-pro", "google_api_key": "g-1"}));
+    assert_eq!(key(&gemini, &["X"], &|_| Some("env".into())).unwrap().expose(), "g-1");
+    let plain = profile(json!({"name": "g", "use": "openai", "model": "x", "api_key": " "}));
+    assert_eq!(key(&plain, &["A", "B"], &|name| (name == "B").then(|| "b".into())).unwrap().expose(), "b");
+}

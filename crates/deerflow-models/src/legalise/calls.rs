@@ -2,38 +2,43 @@
 
 use super::ids::{IdBook, safe_name};
 use super::{Rules, content};
-use deerflow_core::{InvalidToolCall, Message, MessageKind, ToolCall, text};
+use deerflow_core::{InvalidToolCall, JsonMap, Message, MessageKind, ToolCall, text};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One call of an assistant turn, and the result found for it.
-struct Slot {
-    wanted: String,
-    call: ToolCall,
-    broken: Option<InvalidToolCall>,
-    result: Option<Arc<Message>>,
+/// One call of an assistant turn, and the result found for it. Borrowed: histories hold large arguments.
+struct Slot<'h> {
+    id: &'h str,
+    name: &'h str,
+    source: Source<'h>,
+    result: Option<&'h Arc<Message>>,
+}
+
+enum Source<'h> {
+    Valid(&'h ToolCall),
+    Broken(&'h InvalidToolCall),
 }
 
 /// An assistant turn with calls.
-struct Turn {
+struct Turn<'h> {
     at: usize,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<'h>>,
 }
 
 pub(super) fn settle(rules: &Rules, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let (mut turns, orphans) = assign(messages);
+    let (turns, orphans) = assign(messages);
     if orphans > 0 {
         tracing::warn!(orphans, "left tool results without a call out of the request");
     }
     let mut ids = IdBook::new(rules.ids);
-    let mut turn_at = turns.drain(..).collect::<VecDeque<_>>();
+    let mut turns = VecDeque::from(turns);
     let mut out = Vec::with_capacity(messages.len());
     for (at, message) in messages.iter().enumerate() {
         if message.as_tool().is_some() {
             continue;
         }
-        if turn_at.front().is_some_and(|turn| turn.at == at)
-            && let Some(turn) = turn_at.pop_front()
+        if turns.front().is_some_and(|turn| turn.at == at)
+            && let Some(turn) = turns.pop_front()
         {
             emit(rules, message, turn, &mut ids, &mut out);
         } else {
@@ -44,24 +49,24 @@ pub(super) fn settle(rules: &Rules, messages: &[Arc<Message>]) -> Vec<Arc<Messag
 }
 
 /// Finds the result of every call. Returns the turns and the number of results that belong to none.
-fn assign(messages: &[Arc<Message>]) -> (Vec<Turn>, usize) {
-    let mut turns: Vec<Turn> = Vec::new();
+fn assign(messages: &[Arc<Message>]) -> (Vec<Turn<'_>>, usize) {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut orphans = 0;
-    let mut nameless: Vec<Arc<Message>> = Vec::new();
+    let mut nameless: Vec<&Arc<Message>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         match &message.kind {
             MessageKind::Ai(part) => {
                 orphans += pair_nameless(turns.last_mut(), &mut nameless);
                 let valid = part.tool_calls.iter().map(|call| Slot {
-                    wanted: call.id().to_owned(),
-                    call: call.clone(),
-                    broken: None,
+                    id: call.id(),
+                    name: &call.name,
+                    source: Source::Valid(call),
                     result: None,
                 });
                 let broken = part.invalid_tool_calls.iter().map(|call| Slot {
-                    wanted: call.id.clone().unwrap_or_default(),
-                    call: ToolCall::new("", call.name.clone().unwrap_or_default(), deerflow_core::JsonMap::new()),
-                    broken: Some(call.clone()),
+                    id: call.id.as_deref().unwrap_or_default(),
+                    name: call.name.as_deref().unwrap_or_default(),
+                    source: Source::Broken(call),
                     result: None,
                 });
                 let slots: Vec<_> = valid.chain(broken).collect();
@@ -69,16 +74,14 @@ fn assign(messages: &[Arc<Message>]) -> (Vec<Turn>, usize) {
                     turns.push(Turn { at, slots });
                 }
             }
-            MessageKind::Tool(part) if part.tool_call_id.is_empty() => nameless.push(Arc::clone(message)),
+            MessageKind::Tool(part) if part.tool_call_id.is_empty() => nameless.push(message),
             MessageKind::Tool(part) => {
                 // Ids may come again in a later turn (`call_0` each time): the nearest turn that has the id counts.
-                let owner =
-                    turns.iter_mut().rev().find(|turn| turn.slots.iter().any(|s| s.wanted == part.tool_call_id));
-                let open = owner.and_then(|turn| {
-                    turn.slots.iter_mut().find(|s| s.wanted == part.tool_call_id && s.result.is_none())
-                });
+                let owner = turns.iter_mut().rev().find(|turn| turn.slots.iter().any(|s| s.id == part.tool_call_id));
+                let open = owner
+                    .and_then(|turn| turn.slots.iter_mut().find(|s| s.id == part.tool_call_id && s.result.is_none()));
                 match open {
-                    Some(slot) => slot.result = Some(Arc::clone(message)),
+                    Some(slot) => slot.result = Some(message),
                     None => orphans += 1,
                 }
             }
@@ -90,13 +93,13 @@ fn assign(messages: &[Arc<Message>]) -> (Vec<Turn>, usize) {
 }
 
 /// Pairs results without id with calls without id, when both are as many; otherwise nobody can tell, and they are dropped.
-fn pair_nameless(turn: Option<&mut Turn>, nameless: &mut Vec<Arc<Message>>) -> usize {
+fn pair_nameless<'h>(turn: Option<&mut Turn<'h>>, nameless: &mut Vec<&'h Arc<Message>>) -> usize {
     let results = std::mem::take(nameless);
     let Some(turn) = turn else { return results.len() };
-    let mut open: Vec<&mut Slot> =
-        turn.slots.iter_mut().filter(|slot| slot.wanted.is_empty() && slot.result.is_none()).collect();
-    let same_tool = |slot: &Slot, result: &Message| {
-        slot.call.name.is_empty() || result.name.as_deref().is_none_or(|name| name.is_empty() || name == slot.call.name)
+    let mut open: Vec<&mut Slot<'h>> =
+        turn.slots.iter_mut().filter(|slot| slot.id.is_empty() && slot.result.is_none()).collect();
+    let same_tool = |slot: &Slot<'_>, result: &Message| {
+        slot.name.is_empty() || result.name.as_deref().is_none_or(|name| name.is_empty() || name == slot.name)
     };
     if open.len() != results.len() || open.iter().zip(&results).any(|(slot, result)| !same_tool(slot, result)) {
         return results.len();
@@ -107,34 +110,36 @@ fn pair_nameless(turn: Option<&mut Turn>, nameless: &mut Vec<Arc<Message>>) -> u
     0
 }
 
-fn emit(rules: &Rules, message: &Arc<Message>, turn: Turn, ids: &mut IdBook, out: &mut Vec<Arc<Message>>) {
+fn emit(rules: &Rules, message: &Arc<Message>, turn: Turn<'_>, ids: &mut IdBook, out: &mut Vec<Arc<Message>>) {
     let base = message.id.clone().unwrap_or_else(|| turn.at.to_string());
-    let mut calls = Vec::with_capacity(turn.slots.len());
     let mut results = Vec::with_capacity(turn.slots.len());
     let mut images = Vec::new();
-    for (position, slot) in turn.slots.into_iter().enumerate() {
-        let id = ids.take(&slot.wanted, &format!("{base}/{position}"));
-        let mut call = slot.call;
+    let mut names = Vec::with_capacity(turn.slots.len());
+    let mut same = true;
+    for (position, slot) in turn.slots.iter().enumerate() {
+        let id = ids.take(slot.id, &format!("{base}/{position}"));
         let result = match slot.result {
-            Some(result) => result,
-            None => Arc::new(placeholder(&call.name, slot.broken.as_ref())),
+            Some(result) => Arc::clone(result),
+            None => Arc::new(placeholder(slot)),
         };
         results.push(answer(rules, result, &id, &mut images));
-        let name = safe_name(&call.name);
-        if name != call.name {
-            call.name = name.into_owned();
-        }
-        call.id = Some(id);
-        calls.push(call);
+        let name = safe_name(slot.name);
+        same &= id == slot.id && name == slot.name && matches!(slot.source, Source::Valid(_));
+        names.push((id, name));
     }
-    let part = message.as_ai();
-    let same = part.is_some_and(|part| part.invalid_tool_calls.is_empty() && part.tool_calls == calls);
     if same {
         out.push(Arc::clone(message));
     } else {
+        let calls = turn.slots.iter().zip(names).map(|(slot, (id, name))| {
+            let args = match slot.source {
+                Source::Valid(call) => call.args.clone(),
+                Source::Broken(_) => JsonMap::new(),
+            };
+            ToolCall::new(id, name, args)
+        });
         let mut changed = Message::clone(message);
         if let Some(part) = changed.as_ai_mut() {
-            part.tool_calls = calls;
+            part.tool_calls = calls.collect();
             part.invalid_tool_calls.clear();
         }
         out.push(Arc::new(changed));
@@ -164,19 +169,18 @@ fn answer(rules: &Rules, result: Arc<Message>, id: &str, images: &mut Vec<conten
 }
 
 /// The result of a call that has none.
-fn placeholder(name: &str, broken: Option<&InvalidToolCall>) -> Message {
-    let text = match broken {
-        None if name.is_empty() => NO_NAME.to_owned(),
-        None => INTERRUPTED.to_owned(),
-        Some(call) if call.name.as_deref().unwrap_or_default().is_empty() => NO_NAME.to_owned(),
-        Some(_) if name == "write_file" => BROKEN_WRITE.to_owned(),
-        Some(call) => format!(
+fn placeholder(slot: &Slot<'_>) -> Message {
+    let text = match slot.source {
+        _ if slot.name.trim().is_empty() => NO_NAME.to_owned(),
+        Source::Valid(_) => INTERRUPTED.to_owned(),
+        Source::Broken(_) if slot.name == "write_file" => BROKEN_WRITE.to_owned(),
+        Source::Broken(call) => format!(
             "Error: the arguments were not one JSON object, and the tool did not run: {}. Send the call again with valid \
              arguments.",
             text::ellipsis(call.error.as_deref().unwrap_or("they could not be read"), 500)
         ),
     };
-    Message::tool_error(text, "", safe_name(name).into_owned())
+    Message::tool_error(text, "", safe_name(slot.name).into_owned())
 }
 
 const INTERRUPTED: &str = "Error: the call was interrupted and returned no result.";

@@ -124,7 +124,7 @@ fn write_assistant(dialect: &Dialect, thinks: bool, message: &Message, wire: &mu
     let extras = message.additional_kwargs.get(CALL_EXTRAS).and_then(Value::as_array).filter(|_| dialect.call_extras);
     let mut written: Vec<Value> = Vec::with_capacity(calls.len());
     for (position, call) in calls.iter().enumerate() {
-        let arguments = Value::Object(call.args.clone()).to_string();
+        let arguments = serde_json::to_string(&call.args).unwrap_or_else(|_| "{}".to_owned());
         let mut wire_call = object(json!({
             "id": call.id(), "type": "function", "function": {"name": call.name, "arguments": arguments}
         }));

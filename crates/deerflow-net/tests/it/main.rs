@@ -35,6 +35,14 @@ async fn other_hosts_go_through_the_proxy() {
 }
 
 #[tokio::test]
+async fn a_client_without_tls_talks_plain_http_and_trusts_no_one() {
+    let (base, _tasks) = serve(Router::new().route("/", get(|| async { "hello" }))).await;
+    let client = http_client(&HttpOptions { tls: false, ..HttpOptions::default() }).unwrap();
+    assert_eq!(client.get(&base).send().await.unwrap().text().await.unwrap(), "hello");
+    assert!(client.get(base.replace("http:", "https:")).send().await.is_err());
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_by_default() {
     let moved = || async { (StatusCode::FOUND, [("location", "http://elsewhere.invalid/")], "") };
     let (base, _tasks) = serve(Router::new().route("/", get(moved))).await;
