@@ -12,6 +12,7 @@ mod threads;
 mod watch;
 
 use crate::cli::{Cli, Command};
+pub(crate) use clarify::message as question_message;
 pub(crate) use watch::Ended;
 
 use crate::failure::Failure;

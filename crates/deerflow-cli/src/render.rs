@@ -7,7 +7,7 @@ mod quiet;
 mod terminal;
 
 use crate::cli::ShowArgs;
-use crate::commands::Ended;
+use crate::commands::{Ended, question_message};
 use deerflow_core::{AgentEvent, JsonMap, Usage, text};
 use deerflow_runtime::RunHandle;
 use serde_json::Value;
@@ -151,9 +151,11 @@ fn show_path(path: &Path) -> String {
 
 /// The last words of the agent, or its question.
 fn answer(ended: &Ended) -> Option<String> {
+    if let Some(question) = question_message(&ended.state) {
+        return Some(question.text().into_owned());
+    }
     let last = ended.state.messages.last()?;
-    let is_question = last.name.as_deref() == Some("ask_clarification");
-    ((last.as_ai().is_some() && last.tool_calls().is_empty()) || is_question).then(|| last.text().into_owned())
+    (last.as_ai().is_some() && last.tool_calls().is_empty()).then(|| last.text().into_owned())
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
             ToolOutputBudgetMiddleware::new((*config.section::<ToolOutputConfig>()).clone(), Some(sandbox.clone())),
         ),
         // ToolResultSanitization: with web tools. PiiRedaction: with its feature.
-        place("always", "makes the folders that the next two look into", ThreadDataMiddleware::new(home.clone())),
+        place("always", "makes the folders that the next two look into", ThreadDataMiddleware::new(sandbox.clone())),
         place(
             "always",
             "needs the folders; runs before the date takes over the message's id",

@@ -6,12 +6,19 @@ use crate::render::Renderer;
 use deerflow_core::message::kwargs;
 use deerflow_core::{Message, ThreadState};
 use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The message with the question that the run ended with, if it did.
+pub(crate) fn message(state: &ThreadState) -> Option<&Arc<Message>> {
+    let results = state.answered_since_last_ai();
+    results
+        .into_iter()
+        .find(|m| m.name.as_deref() == Some("ask_clarification") && m.as_tool().is_some_and(|t| t.artifact.is_some()))
+}
 
 /// The question that the run ended with, if it did.
 pub(crate) fn question(state: &ThreadState) -> Option<&Value> {
-    let last = state.messages.last()?;
-    let part = last.as_tool().filter(|_| last.name.as_deref() == Some("ask_clarification"))?;
-    part.artifact.as_ref()?.get("human_input")
+    message(state)?.as_tool()?.artifact.as_ref()?.get("human_input")
 }
 
 /// Asks the user, and gives the reply as the next message. Without somebody to ask, says how to answer.

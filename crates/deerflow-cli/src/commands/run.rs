@@ -8,7 +8,7 @@ use crate::failure::{Failure, INTERRUPTED, NEEDS_USER, RUN};
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
 use deerflow_core::{Message, RunStatus, ThreadId};
-use deerflow_documents::{StageOptions, UploadLimits, stage_files};
+use deerflow_documents::{StageOptions, Upload, UploadLimits, stage_files};
 use deerflow_harness::LeadOptions;
 use deerflow_runtime::{RunRequest, Started};
 use deerflow_sandbox::ThreadPaths;
@@ -124,7 +124,7 @@ fn read_prompt(argument: &str) -> Result<String, Failure> {
     Ok(prompt)
 }
 
-/// Copies the user's files into the thread, all or none.
+/// Copies the user's files into the thread, all or none; a folder made for that does not outlive a failure.
 async fn stage(
     app: &App,
     thread_id: &ThreadId,
@@ -132,28 +132,34 @@ async fn stage(
     renderer: &mut Renderer,
 ) -> Result<serde_json::Value, Failure> {
     let paths = ThreadPaths::new(app.config.home(), app.user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
-    paths.ensure().map_err(Failure::usage)?;
-    // The sandbox prepares folder owners for its user.
+    let is_new = !paths.thread_dir().exists();
+    let staged = copy(app, thread_id, files, &paths).await;
+    if staged.is_err() && is_new {
+        // What cannot be removed is empty folders.
+        let _ = std::fs::remove_dir_all(paths.thread_dir());
+    }
+    let uploads = staged?;
+    for upload in &uploads {
+        if let Some(warning) = &upload.warning {
+            renderer.note(&format!("{}: {warning}", upload.filename));
+        }
+    }
+    let entry = |u: &Upload| {
+        json!({
+            "filename": u.filename, "size": u.size, "path": format!("/mnt/user-data/uploads/{}", u.filename),
+            "status": "uploaded", "markdown_file": u.markdown_file,
+        })
+    };
+    Ok(uploads.iter().map(entry).collect())
+}
+
+async fn copy(app: &App, thread_id: &ThreadId, files: &[PathBuf], paths: &ThreadPaths) -> Result<Vec<Upload>, Failure> {
+    // The sandbox makes the folders for its user.
     app.harness.sandbox().acquire(app.user.as_str(), thread_id.as_str()).await.map_err(Failure::run)?;
     let options = StageOptions {
         limits: (*app.config.section::<UploadLimits>()).clone(),
         converter: Some(crate::app::converter()?),
         owner: app.harness.sandbox().file_owner(),
     };
-    let uploads = stage_files(files, &paths.uploads(), &options).await.map_err(Failure::usage)?;
-    for upload in &uploads {
-        if let Some(warning) = &upload.warning {
-            renderer.note(&format!("{}: {warning}", upload.filename));
-        }
-    }
-    let list: Vec<serde_json::Value> = uploads
-        .iter()
-        .map(|u| {
-            json!({
-                "filename": u.filename, "size": u.size, "path": format!("/mnt/user-data/uploads/{}", u.filename),
-                "status": "uploaded", "markdown_file": u.markdown_file,
-            })
-        })
-        .collect();
-    Ok(json!(list))
+    stage_files(files, &paths.uploads(), &options).await.map_err(Failure::usage)
 }

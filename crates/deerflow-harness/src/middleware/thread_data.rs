@@ -4,22 +4,20 @@ use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, RunContext};
 use deerflow_core::state::ThreadData;
 use deerflow_core::{AgentError, StateUpdate, ThreadState};
-use deerflow_sandbox::ThreadPaths;
+use deerflow_sandbox::SandboxProvider;
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Owns `thread_data`. The state names virtual paths: host paths are nobody's business outside.
-#[derive(Debug)]
 pub struct ThreadDataMiddleware {
-    base: PathBuf,
+    sandbox: Arc<dyn SandboxProvider>,
 }
 
 impl ThreadDataMiddleware {
-    /// Folders are made under `base` (`DEER_FLOW_HOME`).
+    /// `sandbox` makes the folders, since it knows who must own them.
     #[must_use]
-    pub fn new(base: PathBuf) -> Self {
-        Self { base }
+    pub fn new(sandbox: Arc<dyn SandboxProvider>) -> Self {
+        Self { sandbox }
     }
 }
 
@@ -30,10 +28,8 @@ impl Middleware for ThreadDataMiddleware {
     }
 
     async fn before_agent(&self, ctx: &RunContext, state: &ThreadState) -> Result<Hook, AgentError> {
-        let failed = |error: &dyn std::fmt::Display| AgentError::middleware("ThreadDataMiddleware", error);
-        let paths =
-            ThreadPaths::new(&self.base, ctx.user_id.as_str(), ctx.thread_id.as_str()).map_err(|e| failed(&e))?;
-        tokio::task::spawn_blocking(move || paths.ensure()).await.map_err(|e| failed(&e))?.map_err(|e| failed(&e))?;
+        let acquired = self.sandbox.acquire(ctx.user_id.as_str(), ctx.thread_id.as_str()).await;
+        acquired.map_err(|error| AgentError::middleware(self.name(), error))?;
         let mut update = StateUpdate::none();
         if state.thread_data.is_none() {
             update.thread_data = Some(ThreadData {
