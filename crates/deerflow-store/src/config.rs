@@ -1,5 +1,6 @@
 //! The `database` section, and what the store needs of it.
 
+use deerflow_config::Section;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -21,11 +22,6 @@ pub struct DatabaseConfig {
     pub durability: Durability,
 }
 
-impl deerflow_config::Section for DatabaseConfig {
-    const KEY: &'static str = "database";
-    const RESTART_ONLY: bool = true;
-}
-
 impl Default for DatabaseConfig {
     fn default() -> Self {
         Self {
@@ -36,6 +32,11 @@ impl Default for DatabaseConfig {
             durability: Durability::Process,
         }
     }
+}
+
+impl Section for DatabaseConfig {
+    const KEY: &'static str = "database";
+    const RESTART_ONLY: bool = true;
 }
 
 impl DatabaseConfig {

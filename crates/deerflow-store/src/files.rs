@@ -6,20 +6,24 @@ use deerflow_core::StoreError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqliteConnection, SqlitePool};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
-/// How long to wait for another process that writes.
+/// How long to wait for another process that writes. The writer task sets it again after it cut the log.
 const BUSY: Duration = Duration::from_secs(10);
+/// How often the schema lock is tried.
+const LOCK_POLL: Duration = Duration::from_millis(5);
 /// Pages of the write-ahead log after which it is copied back: 2 MiB.
 const LOG_PAGES: &str = "512";
 /// Size the log file is cut to when it starts again, in bytes.
 const LOG_FILE_BYTES: &str = "1048576";
+/// Page cache of a reader: 1 MiB.
+const READER_CACHE: &str = "-1024";
 const PAGE_BYTES: u64 = 4096;
 /// Rows that a connection hands over without waiting to be asked.
 const ROW_BUFFER: usize = 512;
@@ -50,12 +54,26 @@ fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// One process at a time may bring the schema up to date. Released when the file is closed.
+/// One process at a time may bring the schema up to date. Released when the file is closed. Blocks.
 pub(crate) fn lock_schema(place: &Place) -> Result<File, StoreError> {
     let mut path = place.path().as_os_str().to_owned();
     path.push(".lock");
-    let lock = open_private(Path::new(&path)).and_then(|file| file.lock().map(|()| file));
-    lock.map_err(|error| place.unavailable(format!("its lock file: {error}")))
+    let explain = |error: io::Error| place.unavailable(format!("its lock file: {error}"));
+    let file = open_private(Path::new(&path)).map_err(explain)?;
+    let deadline = Instant::now() + BUSY;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(place.unavailable(format!(
+                    "another process has been bringing its schema up to date for {} seconds",
+                    BUSY.as_secs()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(explain(error)),
+        }
+    }
 }
 
 fn connect_options(place: &Place, options: &StoreOptions) -> SqliteConnectOptions {
@@ -90,8 +108,10 @@ pub(crate) async fn writer(place: &Place, options: &StoreOptions) -> Result<Sqli
 
 /// The connections that read. Opened when needed.
 pub(crate) fn readers(place: &Place, options: &StoreOptions) -> SqlitePool {
-    let connect =
-        connect_options(place, options).pragma("query_only", "ON").thread_name(|n| format!("store-reader-{n}"));
+    let connect = connect_options(place, options)
+        .pragma("query_only", "ON")
+        .pragma("cache_size", READER_CACHE)
+        .thread_name(|n| format!("store-reader-{n}"));
     SqlitePoolOptions::new()
         .max_connections(options.readers.max(1))
         .min_connections(0)

@@ -11,9 +11,9 @@
 //! at or before it, plus the updates since.
 //!
 //! A snapshot (a list of 16-byte references and the other channels) is written when the log since the last one outweighs
-//! it. Each is therefore paid for by the log in front of it: all snapshots together are never larger than the log, a load
-//! never replays more than a bounded multiple of what it returns, and the cost of a step depends on what it changed only.
-//! Nothing needs to be pruned for that, so every checkpoint stays readable at the same price.
+//! it, rows and indexes counted. Each is therefore paid for by the log in front of it: all snapshots together are never
+//! larger than the log, a load never replays more than a bounded multiple of what it returns, and the cost of a step depends
+//! on what it changed only. Nothing needs to be pruned for that, so every checkpoint stays readable at the same price.
 //!
 //! `full` and `delta` ([`ChannelMode`]) are markers over this one format.
 //!

@@ -7,7 +7,7 @@
 use crate::error::{Fault, Place};
 use crate::write::{Done, Op, execute};
 use deerflow_core::StoreError;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::{Connection as _, Row as _, SqliteConnection};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const QUEUE: usize = 512;
 /// Operations in one transaction at most, so that the first does not wait long for the last.
 const BATCH: usize = 64;
+
+/// A reader in the way, perhaps of another program, must not hold up the writes that wait behind this. The timeout that
+/// is set again is [`crate::files`]'s.
+const CUT_LOG: &str = "
+    PRAGMA busy_timeout = 20;
+    PRAGMA wal_checkpoint(TRUNCATE);
+    PRAGMA busy_timeout = 10000";
 
 /// An operation and who waits for it.
 #[derive(Debug)]
@@ -130,8 +137,14 @@ impl Writer {
 
     /// Copies the log into the database and cuts it. `false` when readers were in the way.
     async fn cut_log(&mut self) -> bool {
-        match sqlx::query_as::<_, (i64, i64, i64)>("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut self.conn).await {
-            Ok((blocked, _, _)) => blocked == 0,
+        let rows = sqlx::query(CUT_LOG).fetch_all(&mut self.conn).await;
+        // The checkpoint's row has three columns, the first of which says whether it was held up.
+        let blocked = rows.and_then(|rows| {
+            let row = rows.iter().find(|row| row.len() == 3).ok_or(sqlx::Error::RowNotFound)?;
+            row.try_get::<i64, _>(0)
+        });
+        match blocked {
+            Ok(blocked) => blocked == 0,
             Err(error) => {
                 tracing::debug!(%error, "the log could not be cut");
                 false

@@ -108,26 +108,41 @@ async fn closing_writes_what_was_accepted_and_refuses_the_rest() {
     assert!(!log.exists() || log.metadata().unwrap().len() == 0, "the log was cut");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measure"]
-async fn zz_measure() {
-    let home = home().await;
-    let begin = std::time::Instant::now();
-    let mut driver = Driver::bare("solo");
-    for n in 0..1000 {
-        let update = StateUpdate::messages([Message::ai("x".repeat(200)).with_id(n.to_string())]);
-        let mut commit = driver.commit(StepKind::Model, Next::Model, vec![crate::support::frame("model", update)]);
-        commit.events = vec![event(json!({"n": n})), event(json!({"n": n}))];
-        driver.send(&home.store, commit).await.unwrap();
-    }
-    println!("solo commit {:?}", begin.elapsed() / 1000);
-    let begin = std::time::Instant::now();
-    let store = &home.store;
-    join_all((0..128).map(|n| async move {
-        for k in 0..10 {
-            whole_run(store, &format!("t{n}-{k}"), 3).await;
-        }
-    }))
+#[tokio::test]
+async fn a_reader_in_the_way_delays_no_write() {
+    let home = crate::support::home_with(StoreOptions {
+        idle: std::time::Duration::from_millis(1),
+        ..StoreOptions::default()
+    })
     .await;
-    println!("1280 runs: {:?} -> {:.0}/s", begin.elapsed(), 1280.0 / begin.elapsed().as_secs_f64());
+    let mut driver = Driver::bare("t");
+    driver.step(&home.store, StepKind::Input, Next::Model, StateUpdate::none()).await;
+    // A foreign reader that keeps its view: the log cannot be cut, and is tried again and again.
+    let mut reader = crate::support::raw(&home.path).await;
+    sqlx::query("BEGIN").execute(&mut reader).await.unwrap();
+    let seen: i64 = sqlx::query_scalar("SELECT count(*) FROM steps").fetch_one(&mut reader).await.unwrap();
+    for n in 0..30 {
+        let update = StateUpdate::messages([Message::ai("x").with_id(n.to_string())]);
+        let step = driver.step(&home.store, StepKind::Model, Next::Model, update);
+        tokio::time::timeout(std::time::Duration::from_secs(5), step).await.unwrap();
+        // Time for the writer to find itself idle.
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    assert_eq!(sqlx::query_scalar::<_, i64>("SELECT count(*) FROM steps").fetch_one(&mut reader).await.unwrap(), seen);
+    sqlx::query("COMMIT").execute(&mut reader).await.unwrap();
+    home.store.close().await;
+    assert_eq!(count(&home.path, "SELECT count(*) FROM steps").await, 31);
+}
+
+#[tokio::test]
+async fn a_dropped_store_still_writes_what_it_accepted() {
+    let home = home().await;
+    let path = home.path.clone();
+    let mut driver = Driver::bare("t");
+    let commit = driver.commit(StepKind::Input, Next::Model, vec![]);
+    driver.send(&home.store, commit).await.unwrap();
+    let crate::support::Home { store, folder, .. } = home;
+    drop(store);
+    assert_eq!(count(&path, "SELECT count(*) FROM steps").await, 1);
+    drop(folder);
 }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub(crate) struct Home {
     pub(crate) store: SqliteStore,
     pub(crate) path: PathBuf,
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 pub(crate) async fn home() -> Home {
@@ -30,7 +30,7 @@ pub(crate) async fn home_with(options: StoreOptions) -> Home {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data").join("deerflow.db");
     let store = SqliteStore::open(&path, options).await.unwrap();
-    Home { store, path, _folder: folder }
+    Home { store, path, folder }
 }
 
 /// A second connection, to look at rows.
