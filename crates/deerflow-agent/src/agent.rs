@@ -38,7 +38,6 @@ pub struct Agent {
 
 impl Agent {
     /// Starts building an agent around a model.
-    #[must_use]
     pub fn builder(model: Arc<dyn ChatModel>) -> AgentBuilder {
         AgentBuilder {
             name: "default".into(),

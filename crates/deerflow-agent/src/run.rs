@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 /// How a run begins.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "made once per run")]
 pub enum Start {
     /// With this input, on top of whatever the thread holds.
     Input(StateUpdate),

@@ -45,6 +45,7 @@ impl Effects {
 
 /// What [`Tool::verify`] found.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "made once per resumed call and taken apart at once")]
 pub enum Verdict {
     /// It happened; this is its result.
     Done(ToolOutput),

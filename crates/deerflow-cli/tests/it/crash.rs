@@ -7,7 +7,7 @@ use serde_json::json;
 
 fn write(n: u32) -> Turn {
     Turn::text_and_calls(
-        &format!("step {n}"),
+        format!("step {n}"),
         [call(
             "write_file",
             json!({"description": "w", "path": format!("/mnt/user-data/workspace/{n}.txt"), "content": format!("content {n}")}),

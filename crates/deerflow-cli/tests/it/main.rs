@@ -1,5 +1,5 @@
 //! End to end: the real binary, the real sandbox, the real database; only the language model is scripted.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "test helpers fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "test helpers fail by panicking")]
 
 mod bad_input;
 mod config;

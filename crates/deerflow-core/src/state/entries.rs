@@ -233,6 +233,7 @@ pub struct ArtifactEntry {
 /// A write to `tool_artifacts`: an entry, or the directive to keep only the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "nearly every write is an entry")]
 pub enum ArtifactWrite {
     /// `{"op":"trim_to","keep":N}`
     Trim {

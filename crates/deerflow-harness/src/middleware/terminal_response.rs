@@ -38,7 +38,7 @@ impl Middleware for TerminalResponseMiddleware {
         mut request: ChatRequest,
         next: ModelNext<'_>,
     ) -> Result<Message, AgentError> {
-        if asked_in(ctx, state) && !state.messages.last().is_some_and(|m| m.as_ai().is_some()) {
+        if asked_in(ctx, state) && state.messages.last().is_none_or(|m| m.as_ai().is_none()) {
             let text = "Your last reply was empty. Answer the user now, in words, with what the tools have given you.";
             request.messages.push(Arc::new(Message::human(text).with_name(RECOVERY).hidden()));
         }
