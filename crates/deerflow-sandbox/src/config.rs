@@ -51,6 +51,11 @@ pub struct SandboxConfig {
     pub capture_kb: u64,
 }
 
+impl deerflow_config::Section for SandboxConfig {
+    const KEY: &'static str = "sandbox";
+    const RESTART_ONLY: bool = true;
+}
+
 impl Default for SandboxConfig {
     fn default() -> Self {
         Self {

@@ -162,6 +162,10 @@ impl SandboxProvider for IsolatedProvider {
         &self.capability
     }
 
+    fn file_owner(&self) -> Option<(u32, u32)> {
+        self.owner.map(|uid| (uid, uid))
+    }
+
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let sandbox = self.sandbox(user_id, thread_id)?;
         if !self.capability.bash {

@@ -6,10 +6,12 @@
 
 mod confine;
 mod init;
+mod network;
 mod root;
 mod seccomp;
 mod sys;
 mod template;
+mod words;
 mod zygote;
 
 use crate::protocol::LAUNCHER_ARG;

@@ -1,7 +1,7 @@
 //! What the server and its launcher say to each other.
 //!
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
-//! [`Setup`], answered by a [`Ready`]. Each later packet is one byte with file descriptors: the job's control socket, its
+//! [`Setup`], answered by a [`Ready`]. Each later packet is the name of a thread with file descriptors: the job's control socket, its
 //! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
 //! then JSON) to the job's pid 1 and one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
 //! launcher keeps its end open until the job's last process is gone, so that end of file means just that.

@@ -23,6 +23,11 @@ pub trait SandboxProvider: Send + Sync {
     /// Which tier is in force, whether commands are offered, and why not.
     fn capability(&self) -> &Capability;
 
+    /// User and group that files put into a thread from outside must belong to; `None` where that is the server's own.
+    fn file_owner(&self) -> Option<(u32, u32)> {
+        None
+    }
+
     /// The sandbox of a thread; its directories are made when absent. Cheap when the thread has one already.
     ///
     /// # Errors

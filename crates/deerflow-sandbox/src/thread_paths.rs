@@ -39,6 +39,11 @@ impl ThreadPaths {
         &self.base
     }
 
+    /// The thread's name among those of all users: `<user>:<thread>`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{}", self.user, self.thread)
+    }
+
     /// Directory of the user.
     #[must_use]
     pub fn user_dir(&self) -> PathBuf {
@@ -151,6 +156,10 @@ fn ensure_dir(parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>) -> Re
     let stat = rustix::fs::fstat(&dir)?;
     if !FileType::from_raw_mode(stat.st_mode).is_dir() {
         return Err(Errno::NOTDIR);
+    }
+    if owner.is_none() && stat.st_mode & 0o777 != mode {
+        // Made by an earlier server that ran as somebody else: the mode of then would lock the sandbox user out.
+        rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
     }
     if let Some(uid) = owner
         && stat.st_uid != uid

@@ -51,8 +51,8 @@ impl LauncherClient {
         self.process().await.map(|process| process.degraded.clone())
     }
 
-    /// Hands a job's descriptors to the launcher.
-    pub(super) async fn send(self: &Arc<Self>, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+    /// Hands a job's descriptors, and the name of its thread, to the launcher.
+    pub(super) async fn send(self: &Arc<Self>, thread: &str, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
         let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let mut restarted = false;
         let deadline = Instant::now() + SEND_TIMEOUT;
@@ -60,7 +60,7 @@ impl LauncherClient {
             let process = self.process().await?;
             let rights = [ControlMessage::ScmRights(&numbers)];
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-            match sendmsg::<()>(process.socket.as_raw_fd(), &[IoSlice::new(b"j")], &rights, flags, None) {
+            match sendmsg::<()>(process.socket.as_raw_fd(), &[IoSlice::new(thread.as_bytes())], &rights, flags, None) {
                 Ok(_) => return Ok(()),
                 Err(Errno::EINTR) => {}
                 // The queue is full for a moment, or too many descriptors are under way.

@@ -37,6 +37,8 @@ const MAX_REPORT: usize = 64 * 1024;
 const EXIT_FILE_SIZE: i32 = 128 + libc::SIGXFSZ;
 
 pub(crate) struct IsolatedShell {
+    /// Name of the thread for the launcher.
+    thread: String,
     paths: ThreadPaths,
     files: Arc<ThreadFiles>,
     config: Arc<SandboxConfig>,
@@ -55,7 +57,8 @@ impl IsolatedShell {
         owner: Option<u32>,
     ) -> Self {
         let disk = DiskWatch::new(paths.thread_dir(), &config);
-        Self { paths, files, config, client, owner, disk, withdrawn: Mutex::new(None) }
+        let thread = paths.name();
+        Self { thread, paths, files, config, client, owner, disk, withdrawn: Mutex::new(None) }
     }
 
     /// From now on every command is refused with these reasons.
@@ -73,7 +76,7 @@ impl IsolatedShell {
         // A command may have removed its directories.
         self.paths.ensure_owned(self.owner)?;
         let (job, mounts) = self.job(request)?;
-        let running = Running::start(&self.client, &job, &mounts, self.config.capture_kb * 1024).await?;
+        let running = Running::start(&self.client, &self.thread, &job, &mounts, self.config.capture_kb * 1024).await?;
         drop(mounts);
         let mut output = running.finish(timeout, &cancel, &self.disk).await?;
         output.duration = started.elapsed();
@@ -87,8 +90,9 @@ impl IsolatedShell {
                 "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
             return Err(SandboxError::Launch { step: "command".to_owned(), message });
         }
-        let env = env::build(INSIDE_HOME, "/tmp", &self.config.environment, &request.env)?;
+        let mut env = env::build(INSIDE_HOME, "/tmp", &self.config.environment, &request.env)?;
         let cwd = request.cwd.map_or_else(|| WORKSPACE.to_owned(), String::from);
+        env.push(("PWD".to_owned(), cwd.clone()));
         let mut passed = Vec::new();
         let mut mounts = Vec::new();
         let mut add = |target: &str, host: &Path, read_only: bool| -> Result<(), SandboxError> {
@@ -166,6 +170,7 @@ enum Ended {
 impl Running {
     async fn start(
         client: &Arc<LauncherClient>,
+        thread: &str,
         job: &Job,
         mounts: &[OwnedFd],
         capture: u64,
@@ -178,7 +183,7 @@ impl Running {
         let (err, err_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
         let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
         fds.extend(mounts.iter().map(AsFd::as_fd));
-        client.send(&fds).await?;
+        client.send(thread, &fds).await?;
         drop((theirs, out_writer, err_writer));
         let mut control = UnixStream::from_std(ours).map_err(system)?;
         let body = serde_json::to_vec(job).map_err(|error| system(std::io::Error::other(error)))?;

@@ -9,32 +9,39 @@ use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::CloneFlags;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use seccompiler::BpfProgram;
 
 use super::{confine, root, seccomp, sys};
-use crate::protocol::{Failure, INSIDE_HOME, Job, Report};
+use crate::protocol::{Failure, Job, Report};
 
 const MAX_JOB: u32 = 8 << 20;
 const MEMORY_CHECK_MS: u16 = 100;
+const CANNOT_EXECUTE: i32 = 127;
 
 /// The descriptors of a job.
 pub(super) struct Channels {
     pub control: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
+    /// A network made ahead; without it this process is already in one of its own.
+    pub network: Option<OwnedFd>,
     pub mounts: Vec<OwnedFd>,
 }
 
 /// Runs as pid 1. Its exit makes the kernel kill every other process of the sandbox.
-pub(super) fn main(channels: Channels, template: &Path, filters: &[BpfProgram]) -> ! {
-    let Channels { control, stdout, stderr, mounts } = channels;
+pub(super) fn main(channels: Channels, template: &Path, filter: &BpfProgram) -> ! {
+    let Channels { control, stdout, stderr, network, mounts } = channels;
     let mut control = File::from(control);
-    let report = match start(&mut control, stdout, stderr, mounts, template, filters) {
-        Ok((shell, memory_limit)) => supervise(&control, shell, memory_limit),
+    let outcome = redirect(stdout, stderr)
+        .and_then(|()| confined(&mut control, network, mounts, template, filter))
+        .and_then(|job| Ok((start_shell(&job)?, job.limits.memory_bytes)));
+    let report = match outcome {
+        Ok((Some(shell), memory_limit)) => supervise(&control, shell, memory_limit),
+        Ok((None, _)) => Some(Report::Exited(CANNOT_EXECUTE)),
         Err(failure) => Some(Report::Failed(failure)),
     };
     if let Some(report) = report.and_then(|report| serde_json::to_vec(&report).ok()) {
@@ -44,28 +51,39 @@ pub(super) fn main(channels: Channels, template: &Path, filters: &[BpfProgram]) 
     sys::exit_now(0)
 }
 
-fn start(
+/// Gives this process, and so the shell, the command's pipes.
+fn redirect(stdout: OwnedFd, stderr: OwnedFd) -> Result<(), Failure> {
+    let fail = |errno| Failure::new("preparing the job", errno);
+    nix::unistd::dup2_stdout(&stdout).map_err(fail)?;
+    nix::unistd::dup2_stderr(&stderr).map_err(fail)
+}
+
+/// Gives this process, and so the shell, an empty input: that of the sandbox, not the host's device.
+fn empty_input() -> Result<(), Failure> {
+    let fail = |error: std::io::Error| Failure::new("preparing the job", error);
+    let null = File::open("/dev/null").map_err(fail)?;
+    nix::unistd::dup2_stdin(&null).map_err(|errno| fail(errno.into()))
+}
+
+/// Reads the job and locks this process in, for good.
+fn confined(
     control: &mut File,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+    network: Option<OwnedFd>,
     mounts: Vec<OwnedFd>,
     template: &Path,
-    filters: &[BpfProgram],
-) -> Result<(Pid, u64), Failure> {
-    let io = |error: std::io::Error| Failure::new("preparing the job", error);
-    let errno = |errno: nix::errno::Errno| Failure::new("preparing the job", errno);
-    let null = File::open("/dev/null").map_err(io)?;
-    nix::unistd::dup2_stdin(&null).map_err(errno)?;
-    nix::unistd::dup2_stdout(&stdout).map_err(errno)?;
-    nix::unistd::dup2_stderr(&stderr).map_err(errno)?;
-    drop((stdout, stderr, null));
-    let _ = nix::unistd::setsid();
+    filter: &BpfProgram,
+) -> Result<Job, Failure> {
     let job = read_job(control)?;
-
+    let _ = nix::unistd::setsid();
     nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
-    sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?;
+    match network {
+        Some(network) => nix::sched::setns(&network, CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| Failure::new("entering the network", errno))?,
+        None => sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?,
+    }
     root::enter(template, &job.mounts, &mounts)?;
     drop(mounts);
+    empty_input()?;
     // A further user namespace: nothing inside has any capability over the mounts and namespaces just made.
     confine::enter_user_namespace(CloneFlags::empty())?;
     confine::drop_capabilities()?;
@@ -74,38 +92,42 @@ fn start(
         job.mounts.iter().filter(|mount| !mount.read_only).map(|mount| mount.target.as_str()).collect();
     confine::landlock(&writable)?;
     // Pid 1 cannot be inspected or traced from inside, although it has the same user.
-    nix::sys::prctl::set_dumpable(false).map_err(errno)?;
-    seccomp::install(filters)?;
+    nix::sys::prctl::set_dumpable(false).map_err(|errno| Failure::new("preparing the job", errno))?;
+    seccomp::install(filter)?;
+    confine::limit(&job.limits)?;
+    Ok(job)
+}
 
-    let program = Program::new(&job)?;
+/// Starts the shell; `None` if it cannot be executed, which its standard error then says.
+fn start_shell(job: &Job) -> Result<Option<Pid>, Failure> {
+    let fail = |error: &dyn std::fmt::Display| Failure::new("starting the shell", error);
+    if std::env::set_current_dir(&job.cwd).is_err() {
+        let _ = writeln!(std::io::stderr(), "sandbox: cannot enter {}", job.cwd);
+        return Ok(None);
+    }
+    let shell = if Path::new("/bin/bash").exists() { c"/bin/bash" } else { c"/bin/sh" };
+    let command = CString::new(job.command.as_str()).map_err(|error| fail(&error))?;
+    let env =
+        job.env.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect::<Result<Vec<_>, _>>();
+    let env = env.map_err(|error| fail(&error))?;
     // The signal must be blocked before there is a child that can send it.
-    SigSet::from(Signal::SIGCHLD).thread_block().map_err(errno)?;
-    // The filter refuses clone3, so this is the old fork.
-    match fork().map_err(errno)? {
-        Some(shell) => {
-            detach_output().map_err(io)?;
-            Ok((shell, job.limits.memory_bytes))
+    SigSet::from(Signal::SIGCHLD).thread_block().map_err(|errno| fail(&errno))?;
+    let path = job.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
+    // Should a plain program not start (a script without an interpreter line), the shell knows what to do.
+    let direct = super::words::plain(&job.command, path)
+        .and_then(|(program, words)| sys::spawn(&program, &super::words::borrowed(&words), &env).ok());
+    match direct.map_or_else(|| sys::spawn(shell, &[shell, c"-c", &command], &env), Ok) {
+        Ok(pid) => {
+            let null = File::options().write(true).open("/dev/null").map_err(|error| fail(&error))?;
+            nix::unistd::dup2_stdout(&null).map_err(|errno| fail(&errno))?;
+            nix::unistd::dup2_stderr(&null).map_err(|errno| fail(&errno))?;
+            Ok(Some(pid))
         }
-        None => program.run(&job),
+        Err(errno) => {
+            let _ = writeln!(std::io::stderr(), "sandbox: cannot execute {}: {errno}", shell.to_string_lossy());
+            Ok(None)
+        }
     }
-}
-
-/// Plain fork.
-fn fork() -> nix::Result<Option<Pid>> {
-    // SAFETY: pid 1 is single-threaded; the child may do anything.
-    #[expect(unsafe_code, reason = "fork is unsafe in threaded programs only")]
-    match unsafe { nix::unistd::fork() }? {
-        nix::unistd::ForkResult::Parent { child } => Ok(Some(child)),
-        nix::unistd::ForkResult::Child => Ok(None),
-    }
-}
-
-/// Pid 1 lets go of the command's pipes.
-fn detach_output() -> std::io::Result<()> {
-    let null = File::options().write(true).open("/dev/null")?;
-    nix::unistd::dup2_stdout(&null)?;
-    nix::unistd::dup2_stderr(&null)?;
-    Ok(())
 }
 
 fn read_job(control: &mut File) -> Result<Job, Failure> {
@@ -119,47 +141,6 @@ fn read_job(control: &mut File) -> Result<Job, Failure> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     control.read_exact(&mut bytes).map_err(|error| fail(&error))?;
     serde_json::from_slice(&bytes).map_err(|error| fail(&error))
-}
-
-/// What the shell is started with, prepared before the fork.
-struct Program {
-    shell: CString,
-    args: Vec<CString>,
-    env: Vec<CString>,
-}
-
-impl Program {
-    fn new(job: &Job) -> Result<Self, Failure> {
-        let fail = |error: std::ffi::NulError| Failure::new("preparing the job", error);
-        let shell = if Path::new("/bin/bash").exists() { c"/bin/bash" } else { c"/bin/sh" };
-        let args = vec![shell.to_owned(), c"-c".to_owned(), CString::new(job.command.as_str()).map_err(fail)?];
-        let env = job.env.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect::<Result<_, _>>();
-        Ok(Self { shell: shell.to_owned(), args, env: env.map_err(fail)? })
-    }
-
-    /// In the child: limits, working directory, exec.
-    fn run(&self, job: &Job) -> ! {
-        let message = self.try_run(job);
-        let _ = writeln!(std::io::stderr(), "sandbox: {message}");
-        sys::exit_now(127)
-    }
-
-    fn try_run(&self, job: &Job) -> String {
-        let _ = nix::unistd::setsid();
-        let none = SigSet::empty();
-        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&none), None);
-        sys::default_sigpipe();
-        if let Err(failure) = confine::limit(&job.limits) {
-            return format!("{}: {}", failure.step, failure.message);
-        }
-        if std::env::set_current_dir(&job.cwd).is_err() && std::env::set_current_dir(INSIDE_HOME).is_err() {
-            return format!("cannot enter {}", job.cwd);
-        }
-        sys::close_from(3);
-        let args: Vec<&std::ffi::CStr> = self.args.iter().map(CString::as_c_str).collect();
-        let errno = sys::exec(&self.shell, &args, &self.env);
-        format!("cannot execute {}: {errno}", self.shell.to_string_lossy())
-    }
 }
 
 /// Waits for the shell, the server's end of file, or too much memory.

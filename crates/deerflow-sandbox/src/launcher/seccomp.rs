@@ -2,7 +2,7 @@
 //!
 //! A deny list, on top of namespaces without capabilities: it keeps kernel surface away. It is compiled once per launcher.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -95,34 +95,33 @@ const PTRACE_ATTACH: u64 = 16;
 const PTRACE_SEIZE: u64 = 0x4206;
 const NETLINK_ROUTE: u64 = 0;
 
-/// The filters, in the order of installation.
-pub(super) fn compile() -> Result<Vec<BpfProgram>, Failure> {
+/// The filter. One program: each further one costs every command its installation.
+pub(super) fn compile() -> Result<BpfProgram, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new("compiling the system call filter", error);
     let arch: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| failed(&error))?;
-    let build = |rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32| -> Result<BpfProgram, Failure> {
-        let action = SeccompAction::Errno(errno.cast_unsigned());
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| failed(&error))?;
-        BpfProgram::try_from(filter).map_err(|error| failed(&error))
-    };
-    let mut denied: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    denied.extend(by_argument().map_err(|error| failed(&error))?);
-    let mut denied = build(denied, libc::EPERM)?;
-    if cfg!(target_arch = "x86_64") {
-        denied.splice(0..0, refuse_x32());
-    }
-    let absent = build(ABSENT.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)?;
-    Ok(vec![denied, absent])
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.extend(by_argument().map_err(|error| failed(&error))?);
+    let action = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| failed(&error))?;
+    let mut program = BpfProgram::try_from(filter).map_err(|error| failed(&error))?;
+    let known: BTreeSet<u32> =
+        DENIED.iter().chain(ABSENT).chain(BY_ARGUMENT).filter_map(|call| u32::try_from(*call).ok()).collect();
+    // The compiled program checks the architecture first: what follows must come after that.
+    program
+        .splice(ARCH_CHECK..ARCH_CHECK, shortcut(&known.into_iter().collect::<Vec<_>>()).into_iter().chain(absent()));
+    Ok(program)
 }
 
-/// Installs the filters on this process; they stay for all its children.
-pub(super) fn install(filters: &[BpfProgram]) -> Result<(), Failure> {
-    filters.iter().try_for_each(|filter| {
-        seccompiler::apply_filter(filter).map_err(|error| Failure::new("installing the system call filter", error))
-    })
+/// Installs the filter on this process; it stays for all its children.
+pub(super) fn install(filter: &BpfProgram) -> Result<(), Failure> {
+    seccompiler::apply_filter(filter).map_err(|error| Failure::new("installing the system call filter", error))
 }
 
-/// Calls that are refused for some arguments only.
+/// Calls that are refused for some arguments only: those of [`by_argument`].
+const BY_ARGUMENT: &[i64] =
+    &[libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_ptrace];
+
 fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let any = |bits: i32| {
         let bits = u64::from(bits.cast_unsigned());
@@ -163,11 +162,117 @@ fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
     .into())
 }
 
-/// The x32 calls have numbers of their own, which the list above does not know: all of them are absent.
-fn refuse_x32() -> [sock_filter; 3] {
+/// Instructions of the compiled program that kill a call of a foreign architecture: load, compare, kill.
+const ARCH_CHECK: usize = 3;
+
+const LOAD_WORD: u16 = 0x20;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+fn refuse_absent() -> sock_filter {
+    instruction(RETURN, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned(), 0, 0)
+}
+
+/// Allows at once, by binary search, what no rule is about. When a filter is installed the kernel runs it for every call there
+/// is; a long list would cost each command a quarter of a millisecond.
+///
+/// All x32 calls are absent: they have numbers of their own, which no list here knows.
+fn shortcut(known: &[u32]) -> Vec<sock_filter> {
     const X32_BIT: u32 = 0x4000_0000;
-    let load_number = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
-    let if_at_least = sock_filter { code: 0x35, jt: 0, jf: 1, k: X32_BIT };
-    let return_enosys = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::ENOSYS.cast_unsigned() };
-    [load_number, if_at_least, return_enosys]
+    let mut program = vec![instruction(LOAD_WORD, 0, 0, 0)];
+    if cfg!(target_arch = "x86_64") {
+        program.extend([instruction(JUMP_AT_LEAST, X32_BIT, 0, 1), refuse_absent()]);
+    }
+    search(known, &mut program);
+    // The jumps out of the search go to its end.
+    let end = program.len();
+    for (at, step) in program.iter_mut().enumerate() {
+        if step.code == JUMP {
+            step.k = u32::try_from(end - at - 1).unwrap_or(0);
+        }
+    }
+    program
+}
+
+fn search(known: &[u32], program: &mut Vec<sock_filter>) {
+    match known {
+        [] => {}
+        [call] => program.extend([
+            instruction(JUMP_EQUAL, *call, 0, 1),
+            instruction(JUMP, 0, 0, 0),
+            instruction(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+        ]),
+        _ => {
+            let (low, high) = known.split_at(known.len() / 2);
+            let at = program.len();
+            program.push(instruction(JUMP_AT_LEAST, high[0], 0, 0));
+            search(high, program);
+            // A tree of a hundred calls has less than 256 instructions on either side; a test counts.
+            program[at].jf = u8::try_from(program.len() - at - 1).unwrap_or(0);
+            search(low, program);
+        }
+    }
+}
+
+/// Instructions that answer ENOSYS to the calls of [`ABSENT`].
+fn absent() -> Vec<sock_filter> {
+    let mut program = vec![instruction(LOAD_WORD, 0, 0, 0)];
+    for call in ABSENT {
+        program.extend([instruction(JUMP_EQUAL, u32::try_from(*call).unwrap_or(u32::MAX), 0, 1), refuse_absent()]);
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiled_filter_starts_with_the_architecture_check_and_fits() {
+        let program = compile().unwrap();
+        // Load the architecture, skip the kill if it is ours, kill.
+        assert_eq!((program[0].code, program[0].k), (0x20, 4));
+        assert_eq!((program[1].code, program[1].jt, program[1].jf), (0x15, 1, 0));
+        assert_eq!((program[2].code, program[2].k), (0x06, libc::SECCOMP_RET_KILL_PROCESS));
+        assert!(program.len() < 1000, "{}", program.len());
+    }
+
+    /// Runs the instructions of [`shortcut`] for one call; `None`: it goes on to the rules.
+    fn decide(program: &[sock_filter], call: u32) -> Option<u32> {
+        let mut at = 0;
+        while let Some(step) = program.get(at) {
+            let jump = |taken: bool| usize::from(if taken { step.jt } else { step.jf });
+            at += 1 + match step.code {
+                LOAD_WORD => 0,
+                JUMP => step.k as usize,
+                JUMP_EQUAL => jump(call == step.k),
+                JUMP_AT_LEAST => jump(call >= step.k),
+                _ => return Some(step.k),
+            };
+        }
+        None
+    }
+
+    #[test]
+    fn the_shortcut_allows_exactly_the_calls_that_no_rule_is_about() {
+        let known: BTreeSet<u32> =
+            DENIED.iter().chain(ABSENT).chain(BY_ARGUMENT).map(|call| u32::try_from(*call).unwrap()).collect();
+        let rules = by_argument().unwrap();
+        assert_eq!(rules.keys().copied().collect::<BTreeSet<_>>(), BY_ARGUMENT.iter().copied().collect());
+        let program = shortcut(&known.iter().copied().collect::<Vec<_>>());
+        for call in 0..1000 {
+            let expected = (!known.contains(&call)).then_some(libc::SECCOMP_RET_ALLOW);
+            assert_eq!(decide(&program, call), expected, "{call}");
+        }
+        if cfg!(target_arch = "x86_64") {
+            let refused = Some(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
+            assert_eq!(decide(&program, 0x4000_0000 + 39), refused);
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! System calls that have no safe wrapper in our dependencies.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
 /// Mount attributes.
@@ -63,13 +64,6 @@ pub(super) fn own_fd(fd: i32) -> OwnedFd {
     }
 }
 
-/// Closes every descriptor from `first` up.
-pub(super) fn close_from(first: u32) {
-    // SAFETY: the owners of those descriptors in this process are leaked by exec or exit, which is all that follows.
-    #[expect(unsafe_code, reason = "no safe wrapper for close_range")]
-    let _ = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
-}
-
 /// Sets the loopback interface up.
 pub(super) fn loopback_up() -> io::Result<()> {
     let socket = nix::sys::socket::socket(
@@ -99,12 +93,26 @@ pub(super) fn landlock_version() -> i64 {
     version.max(0)
 }
 
-/// Replaces the process by a program; returns only on failure.
-pub(super) fn exec(program: &CStr, args: &[&CStr], env: &[std::ffi::CString]) -> nix::errno::Errno {
-    match nix::unistd::execve(program, args, env) {
-        Ok(never) => match never {},
-        Err(errno) => errno,
-    }
+/// Closes every descriptor from `first` up.
+///
+/// The caller must own none of them through a type that would close it again.
+pub(super) fn close_from(first: u32) {
+    // SAFETY: called first thing in `main`, when nothing in this process has opened or taken such a descriptor yet.
+    #[expect(unsafe_code, reason = "no safe wrapper for close_range")]
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// Starts a program in a session of its own, with no signal blocked and SIGPIPE as usual (the Rust runtime ignores it, and
+/// `yes | head` must end quietly). The child borrows this process's memory until it executes, so nothing is copied.
+pub(super) fn spawn(program: &CStr, args: &[&CStr], env: &[CString]) -> nix::Result<Pid> {
+    use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+    let mut attributes = PosixSpawnAttr::init()?;
+    let set_session = PosixSpawnFlags::from_bits_retain(libc::POSIX_SPAWN_SETSID as _);
+    attributes
+        .set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | set_session)?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
+    posix_spawn(program, &PosixSpawnFileActions::init()?, &attributes, args, env)
 }
 
 /// Ends this process at once, without running exit handlers.
@@ -114,12 +122,4 @@ pub(super) fn exit_now(code: i32) -> ! {
     unsafe {
         libc::_exit(code)
     }
-}
-
-/// Undoes what the Rust runtime did to SIGPIPE: `yes | head` must end quietly.
-pub(super) fn default_sigpipe() {
-    // SAFETY: SIG_DFL installs no handler.
-    #[expect(unsafe_code, reason = "signal dispositions are unsafe to change in general")]
-    let _ =
-        unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
 }

@@ -16,13 +16,17 @@ use rustix::io::FdFlags;
 use seccompiler::BpfProgram;
 
 use super::init::{self, Channels};
+use super::network::NetworkPool;
 use super::{confine, seccomp, sys, template};
 use crate::protocol::{Failure, MAX_FDS, MAX_PACKET, Ready, Setup};
 
-const JOB_NAMESPACES: i32 =
-    libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+const JOB_NAMESPACES: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+/// How long without work before a network is made ahead.
+const IDLE_MS: u16 = 3;
 
 pub(super) fn main() -> ! {
+    // Whatever the server was started with and has passed on unknowingly must not reach a command.
+    sys::close_from(3);
     // Standard input is the server's socket; no child may inherit it.
     let socket = sys::own_fd(0);
     let _ = rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC);
@@ -39,10 +43,18 @@ pub(super) fn main() -> ! {
 /// What every job needs of the launcher.
 struct Zygote {
     template: PathBuf,
-    filters: Vec<BpfProgram>,
+    filter: BpfProgram,
+    networks: NetworkPool,
     signals: SignalFd,
-    /// Control sockets of running jobs, kept open until the job's last process is gone.
-    jobs: HashMap<Pid, OwnedFd>,
+    jobs: HashMap<Pid, RunningJob>,
+}
+
+/// What is kept until the job's last process is gone.
+struct RunningJob {
+    /// Tells the server, by closing.
+    _control: OwnedFd,
+    thread: String,
+    network: Option<OwnedFd>,
 }
 
 fn run(socket: &OwnedFd) -> Result<(), Failure> {
@@ -56,7 +68,7 @@ fn run(socket: &OwnedFd) -> Result<(), Failure> {
     }
     confine::enter_user_namespace(CloneFlags::CLONE_NEWNS)?;
     let template = template::build(&setup)?;
-    let filters = seccomp::compile()?;
+    let filter = seccomp::compile()?;
     let mask = SigSet::from(Signal::SIGCHLD);
     let signals = mask
         .thread_block()
@@ -67,7 +79,7 @@ fn run(socket: &OwnedFd) -> Result<(), Failure> {
         degraded.push("landlock is not available: one layer less".to_owned());
     }
     answer(socket, &Ready::Ok { degraded })?;
-    Zygote { template, filters, signals, jobs: HashMap::new() }.serve(socket)
+    Zygote { template, filter, networks: NetworkPool::default(), signals, jobs: HashMap::new() }.serve(socket)
 }
 
 impl Zygote {
@@ -75,7 +87,10 @@ impl Zygote {
         loop {
             let mut fds =
                 [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN), PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, PollTimeout::NONE) {
+            // Networks are made when there is nothing else to do.
+            let timeout = if self.networks.is_full() { PollTimeout::NONE } else { PollTimeout::from(IDLE_MS) };
+            match poll(&mut fds, timeout) {
+                Ok(0) => self.networks.add(),
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(errno) => return Err(Failure::new("waiting", errno)),
             }
@@ -88,22 +103,26 @@ impl Zygote {
                 match receive(socket)? {
                     // The server is gone; so are, by their own control sockets, the jobs.
                     None => return Ok(()),
-                    Some((_, fds)) => self.start(fds),
+                    Some((thread, fds)) => self.start(String::from_utf8_lossy(&thread).into_owned(), fds),
                 }
             }
         }
     }
 
-    fn start(&mut self, fds: Vec<OwnedFd>) {
+    fn start(&mut self, thread: String, fds: Vec<OwnedFd>) {
         let mut fds = fds.into_iter();
         let (Some(control), Some(stdout), Some(stderr)) = (fds.next(), fds.next(), fds.next()) else { return };
-        match sys::fork_with(JOB_NAMESPACES) {
+        let network = self.networks.take(&thread);
+        let own_network = if network.is_some() { 0 } else { libc::CLONE_NEWNET };
+        match sys::fork_with(JOB_NAMESPACES | own_network) {
             Ok(None) => {
                 self.jobs.clear();
-                init::main(Channels { control, stdout, stderr, mounts: fds.collect() }, &self.template, &self.filters)
+                self.networks.clear();
+                let channels = Channels { control, stdout, stderr, network, mounts: fds.collect() };
+                init::main(channels, &self.template, &self.filter)
             }
             Ok(Some(pid)) => {
-                self.jobs.insert(pid, control);
+                self.jobs.insert(pid, RunningJob { _control: control, thread, network });
             }
             Err(error) => {
                 let report = crate::protocol::Report::Failed(Failure::new("creating namespaces", error));
@@ -119,7 +138,9 @@ impl Zygote {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                    self.jobs.remove(&pid);
+                    if let Some(RunningJob { _control, thread, network: Some(network) }) = self.jobs.remove(&pid) {
+                        self.networks.give_back(thread, network);
+                    }
                 }
                 Ok(WaitStatus::StillAlive) => return,
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}

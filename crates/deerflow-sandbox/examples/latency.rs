@@ -1,0 +1,56 @@
+//! How long `true` takes in the isolated computer: alone, and 16 at once.
+//!
+//! `cargo run --release -p deerflow-sandbox --example latency [command]`
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deerflow_sandbox::{ExecRequest, IsolatedProvider, Launcher, Sandbox, SandboxConfig, SandboxProvider};
+use tokio_util::sync::CancellationToken;
+
+fn main() {
+    if deerflow_sandbox::is_launcher_invocation() {
+        deerflow_sandbox::launcher_main();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(measure()),
+        Err(error) => report(&format!("no runtime: {error}")),
+    }
+}
+
+async fn measure() {
+    let base = std::env::temp_dir().join(format!("deerflow-latency-{}", std::process::id()));
+    let command = std::env::args().nth(1).unwrap_or_else(|| "true".to_owned());
+    match IsolatedProvider::start(&base, SandboxConfig::default(), Launcher::current()).await {
+        Ok(provider) => rounds(&Arc::new(provider), &command).await,
+        Err(error) => report(&format!("no sandbox: {error}")),
+    }
+    let _ = std::fs::remove_dir_all(&base);
+}
+
+async fn rounds(provider: &Arc<IsolatedProvider>, command: &str) {
+    for (label, width, count) in [("alone", 1, 200), ("16 at once", 16, 40), ("64 at once", 64, 10)] {
+        let mut times = Vec::new();
+        for _ in 0..count {
+            let mut tasks = tokio::task::JoinSet::new();
+            for number in 0..width {
+                let (provider, command) = (Arc::clone(provider), command.to_owned());
+                tasks.spawn(async move {
+                    let sandbox: Arc<dyn Sandbox> = provider.acquire("bench", &format!("t{number}")).await.ok()?;
+                    let output = sandbox.execute(ExecRequest::new(command), CancellationToken::new()).await.ok()?;
+                    output.success().then_some(output.duration)
+                });
+            }
+            times.extend(tasks.join_all().await.into_iter().map(|time| time.unwrap_or(Duration::MAX)));
+        }
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1000.0;
+        report(&format!("{label}: p50 {:.2} ms, p95 {:.2} ms, max {:.2} ms", at(50), at(95), at(100)));
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the result of an example")]
+fn report(line: &str) {
+    println!("{line}");
+}
