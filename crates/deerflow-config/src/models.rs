@@ -177,6 +177,12 @@ const KNOWN_EXTRAS: &[&str] = &[
     "rules",
     "recording",
     "disable_streaming",
+    "stream",
+    "connect_timeout",
+    "dialect",
+    "tool_calls_in_text",
+    "record_to",
+    "path",
     "gemini_api_key",
     "google_api_key",
 ];

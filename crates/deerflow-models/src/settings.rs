@@ -43,6 +43,8 @@ const NOT_SENT: &[&str] = &[
 pub(crate) struct Settings {
     pub(crate) info: ModelInfo,
     pub(crate) streaming: bool,
+    /// Whether usage may be asked for within a stream; a few gateways refuse the key.
+    pub(crate) stream_usage: bool,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) supports_effort: bool,
     pub(crate) effort: Option<String>,
@@ -91,6 +93,7 @@ impl Settings {
                 supports_thinking: profile.supports_thinking,
             },
             streaming: flag("stream").or(flag("streaming")).unwrap_or(true) && flag("disable_streaming") != Some(true),
+            stream_usage: flag("stream_usage").unwrap_or(true),
             max_tokens: profile
                 .max_tokens
                 .map(u64::from)

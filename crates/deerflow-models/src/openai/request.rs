@@ -45,7 +45,7 @@ pub(super) fn build(settings: &Settings, dialect: &Dialect, rules: &Rules, reque
         body.insert("reasoning_effort".into(), json!(effort));
     }
     body.insert("stream".into(), json!(settings.streaming));
-    if settings.streaming && dialect.stream_usage {
+    if settings.streaming && settings.stream_usage && dialect.stream_usage {
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
     Value::Object(body)

@@ -193,4 +193,5 @@ fn tool_choice_is_sent_only_where_it_is_understood() {
     assert_eq!(body("qwen", json!({}), &request(ToolChoice::None))["tool_choice"], "none");
     let whole = body("mistral", json!({"stream": false}), &request(ToolChoice::Auto));
     assert_eq!((&whole["stream"], whole.get("stream_options")), (&json!(false), None));
+    assert_eq!(body("openai", json!({"stream_usage": false}), &ChatRequest::default()).get("stream_options"), None);
 }
