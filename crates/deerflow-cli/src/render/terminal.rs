@@ -48,7 +48,7 @@ impl Terminal {
 
     fn print(&self, text: &str) {
         if !text.trim().is_empty() {
-            self.bars.suspend(|| say(render(text).trim_end_matches('\n')));
+            self.bars.suspend(|| say(&format!("{}\n", render(text).trim_end_matches('\n'))));
         }
     }
 
@@ -146,7 +146,6 @@ impl Show for Terminal {
             Some(text) if !shown => self.print(&text),
             _ => {}
         }
-        self.line("");
         for line in closing(ended) {
             self.line(&dim(&line));
         }

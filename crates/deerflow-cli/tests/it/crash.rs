@@ -138,3 +138,73 @@ async fn a_second_process_on_a_running_thread_is_refused_with_the_holders_name()
     assert!(ran.stderr.contains("active run"), "{}", ran.stderr);
     running.kill();
 }
+
+/// A model that failed for good leaves a thread that goes on when the cause is mended.
+#[tokio::test]
+async fn after_a_failed_model_resume_asks_again() {
+    let world = World::scripted().await;
+    world.model().push(write(1));
+    world.model().push(Turn::status(401).error(json!({"error": {"message": "Incorrect API key provided"}})));
+    world.run(&["run", "go", "--thread", "t"]).await.expect_code(1);
+    world.model().push(Turn::text("done"));
+    world.run(&["resume", "t"]).await.expect_code(0);
+    assert_eq!(story(&world.state("t").await), expected(1));
+    world.model().assert_legal();
+}
+
+/// A full disk fails the run in plain words, and the thread goes on when there is room again.
+#[tokio::test]
+async fn a_full_disk_is_said_and_survived() {
+    let world = World::scripted().await;
+    let home = world.path("small");
+    std::fs::create_dir(&home).unwrap();
+    let mount =
+        |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).output().is_ok_and(|o| o.status.success());
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", home.to_str().unwrap()]) {
+        println!("SKIPPED: this user may not mount a small file system");
+        return;
+    }
+    let config = world.path("config.yaml");
+    let run = |args: Vec<String>| {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let mut command = world.command(&args);
+        command.env("DEER_FLOW_HOME", &home).env("DEER_FLOW_CONFIG_PATH", &config);
+        tokio::task::spawn_blocking(move || crate::support::Ran::from(command.output().unwrap()))
+    };
+    let args = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    world.model().push(Turn::text("first"));
+    let first = run(args(&["run", "go", "--thread", "t"])).await.unwrap();
+    let filler = home.join("filler");
+    // Writes until nothing more fits.
+    let _ = std::fs::write(&filler, vec![0u8; 4 << 20]);
+    world.model().always(|_| Turn::text(&"long ".repeat(100_000)));
+    let full = run(args(&["run", "more", "--thread", "t"])).await.unwrap();
+    std::fs::remove_file(&filler).unwrap();
+    world.model().always(|_| Turn::text("there is room"));
+    let again = run(args(&["run", "again", "--thread", "t", "--quiet"])).await.unwrap();
+    let unmounted = mount(&["umount", "-l", home.to_str().unwrap()]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert!(full.code != 0 && full.stderr.contains("space"), "{} {}", full.code, full.stderr);
+    assert!(!full.stderr.contains("panicked"), "{}", full.stderr);
+    assert_eq!((again.code, again.stdout.trim()), (0, "there is room"), "{}", again.stderr);
+    assert!(unmounted);
+}
+
+/// Many processes at once over one home: each thread its own, nothing lost, nothing locked.
+#[tokio::test]
+async fn several_processes_share_a_home() {
+    let world = World::scripted().await;
+    world.model().always(|request| match request.tool_results().len() {
+        n @ 0..=1 => Turn::calls([call(
+            "write_file",
+            json!({"description": "d", "path": format!("/mnt/user-data/workspace/{n}"), "content": "x"}),
+        )]),
+        _ => Turn::text("done"),
+    });
+    let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+    let runs = names.iter().map(|name| async { world.run(&["run", "go", "--thread", name]).await.expect_code(0) });
+    futures::future::join_all(runs).await;
+    for name in &names {
+        assert_eq!(story(&world.state(name).await).len(), 6);
+    }
+}

@@ -67,7 +67,12 @@ async fn a_huge_output_keeps_its_end_and_its_exit_code() {
     let got = results(&world, vec![("bash", json!({"description": "d", "command": command}))]).await;
     assert!(got[0].len() < 40_000, "{}", got[0].len());
     assert!(got[0].contains("error: it broke") && got[0].contains("Exit Code: 1"), "{}", got[0]);
-    assert!(got[0].contains("/mnt/user-data/outputs/.tool-results/"), "{}", got[0]);
+    let name = got[0].split("/mnt/user-data/outputs/.tool-results/").nth(1).expect("names the whole output");
+    let name: String = name.chars().take_while(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
+    let saved =
+        std::fs::read_to_string(world.path("users/default/threads/t/user-data/outputs/.tool-results").join(&name))
+            .unwrap();
+    assert!(saved.len() > 500_000, "the whole of it: {}", saved.len());
 }
 
 /// BR-106, BR-109: nothing waits for ever.

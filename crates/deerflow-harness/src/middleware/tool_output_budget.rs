@@ -18,6 +18,8 @@ use cut::cut_middle;
 use deerflow_agent::{Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_core::{AgentError, ChatRequest, Content, Message, ThreadState, text};
 use deerflow_sandbox::{Expect, SandboxError, SandboxProvider, VirtualPath};
+use deerflow_tools::FULL_OUTPUT;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Tools whose output is a log.
@@ -43,8 +45,7 @@ impl ToolOutputBudgetMiddleware {
         let (tool, text) = self.subject(message)?;
         let save_over = self.config.save_over(tool);
         if save_over.is_some_and(|limit| is_longer(&text, limit)) {
-            let call_id = message.as_tool().map_or("", |part| &part.tool_call_id);
-            if let Some(preview) = self.save(ctx, tool, call_id, &text).await {
+            if let Some(preview) = self.save(ctx, message, tool, &text).await {
                 return Some(preview.into());
             }
         }
@@ -52,11 +53,20 @@ impl ToolOutputBudgetMiddleware {
     }
 
     /// Saves a result and describes it. `None`: it is not saved, or a description would be no shorter.
-    async fn save(&self, ctx: &RunContext, tool: &str, call_id: &str, text: &str) -> Option<String> {
+    async fn save(&self, ctx: &RunContext, message: &Message, tool: &str, text: &str) -> Option<String> {
         let provider = self.sandbox.as_ref()?;
         let tool = safe_name(tool);
-        let name = file_name(&tool, ctx.run_id.as_str(), call_id, text);
-        let path = VirtualPath::outputs().join(&format!("{}/{name}", self.config.storage_subdir));
+        // A tool that had to cut its output has saved the whole of it already.
+        let saved =
+            message.additional_kwargs.get(FULL_OUTPUT).and_then(|full| full.get("path")).and_then(Value::as_str);
+        let call_id = message.as_tool().map_or("", |part| &part.tool_call_id);
+        let path = match saved {
+            Some(saved) => VirtualPath::parse(saved),
+            None => {
+                let name = file_name(&tool, ctx.run_id.as_str(), call_id, text);
+                VirtualPath::outputs().join(&format!("{}/{name}", self.config.storage_subdir))
+            }
+        };
         let path =
             path.inspect_err(|error| tracing::warn!(%error, tool, "tool output has no place to be saved")).ok()?;
 
@@ -71,6 +81,9 @@ impl ToolOutputBudgetMiddleware {
                 .ok()?
         };
         let preview = preview?;
+        if saved.is_some() {
+            return Some(preview);
+        }
         match self.write(provider, ctx, &path, &text).await {
             Ok(()) => {
                 tracing::debug!(tool, %path, bytes = text.len(), "tool output saved");
