@@ -3,3 +3,4 @@
 pub(crate) mod capture;
 pub(crate) mod disk;
 pub(crate) mod env;
+pub(crate) mod group;

@@ -1,39 +1,31 @@
 //! The `host` provider: commands on the bare machine, for trusted use only. There is no boundary here.
 
-use std::collections::{BTreeMap, HashMap};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use crate::capability::{Capability, Tier};
 use crate::config::SandboxConfig;
-use crate::exec::capture::Output;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
+use crate::exec::group::Group;
 use crate::files::{MountTable, ThreadFiles};
-use crate::local::{LocalSandbox, Shell};
+use crate::local::{LocalSandbox, SandboxCache, Shell};
 use crate::mask::{PathMask, replace_prefix};
-use crate::sandbox::{ExecOutput, ExecRequest, LimitHit, Sandbox, SandboxProvider};
+use crate::sandbox::{ExecOutput, ExecRequest, Sandbox, SandboxProvider};
 use crate::{SandboxError, ThreadPaths};
-
-/// How long output is awaited after the shell has exited, while a background process holds the pipe.
-const DRAIN: Duration = Duration::from_millis(200);
 
 /// Runs commands on the host as the server's own user. Virtual paths in commands are translated, as a convenience.
 pub struct HostProvider {
     base: PathBuf,
     config: Arc<SandboxConfig>,
     capability: Capability,
-    sandboxes: Mutex<HashMap<(String, String), Weak<LocalSandbox<HostShell>>>>,
+    sandboxes: SandboxCache<HostShell>,
 }
 
 impl std::fmt::Debug for HostProvider {
@@ -54,7 +46,7 @@ impl HostProvider {
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
         let reasons = vec!["asked for by name: commands run on the host without isolation".to_owned()];
         let capability = Capability { tier: Tier::Host, bash: true, reasons };
-        Ok(Self { base, config: Arc::new(config), capability, sandboxes: Mutex::new(HashMap::new()) })
+        Ok(Self { base, config: Arc::new(config), capability, sandboxes: SandboxCache::default() })
     }
 }
 
@@ -71,20 +63,20 @@ impl SandboxProvider for HostProvider {
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let paths = ThreadPaths::new(&self.base, user_id, thread_id)?;
         paths.ensure()?;
-        let key = (user_id.to_owned(), thread_id.to_owned());
-        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sandbox) = sandboxes.get(&key).and_then(Weak::upgrade) {
-            return Ok(sandbox);
-        }
-        sandboxes.retain(|_, sandbox| sandbox.strong_count() > 0);
-        let files = Arc::new(ThreadFiles::new(&paths, &self.config, None));
-        let mask = PathMask::new(files.mounts(), &[]);
-        let disk = DiskWatch::new(paths.thread_dir(), &self.config);
-        let shell =
-            HostShell { paths, files: Arc::clone(&files), mask: mask.clone(), config: Arc::clone(&self.config), disk };
-        let sandbox = Arc::new(LocalSandbox { id: format!("host:{user_id}:{thread_id}"), files, mask, shell });
-        sandboxes.insert(key, Arc::downgrade(&sandbox));
-        Ok(sandbox)
+        let name = paths.name();
+        Ok(self.sandboxes.get_or_make(name.clone(), || {
+            let files = Arc::new(ThreadFiles::new(&paths, &self.config, None));
+            let mask = PathMask::new(files.mounts(), &[]);
+            let disk = DiskWatch::new(paths.thread_dir(), &self.config);
+            let shell = HostShell {
+                paths,
+                files: Arc::clone(&files),
+                mask: mask.clone(),
+                config: Arc::clone(&self.config),
+                disk,
+            };
+            LocalSandbox { id: format!("host:{name}"), files, mask, shell }
+        }))
     }
 }
 
@@ -102,14 +94,8 @@ impl Shell for HostShell {
         let started = Instant::now();
         self.paths.ensure()?;
         let timeout = request.timeout.unwrap_or_else(|| self.config.command_timeout());
-        let mut running = self.spawn(&request)?;
-        let ended = tokio::select! {
-            () = running.until_exit() => Ended::Exit,
-            () = cancel.cancelled() => Ended::Cancelled,
-            () = tokio::time::sleep(timeout) => Ended::Timeout,
-            limit = self.disk.exceeded() => Ended::Limit(limit),
-        };
-        let mut output = running.end(ended).await;
+        let group = Group::spawn(self.command(&request)?, self.config.capture_kb * 1024)?;
+        let mut output = group.finish(timeout, &cancel, &self.disk).await;
         output.stdout = self.mask.apply(&output.stdout);
         output.stderr = self.mask.apply(&output.stderr);
         output.duration = started.elapsed();
@@ -118,41 +104,25 @@ impl Shell for HostShell {
 }
 
 impl HostShell {
-    fn spawn(&self, request: &ExecRequest) -> Result<Running, SandboxError> {
-        let system = |error: std::io::Error| SandboxError::system("starting a command", &error);
+    fn command(&self, request: &ExecRequest) -> Result<Command, SandboxError> {
         let table = self.files.mounts();
         let cwd = match &request.cwd {
             Some(path) => PathBuf::from(to_host(table, path.as_str())),
             None => self.paths.workspace(),
         };
-        let env = env::build(
-            &self.paths.home().to_string_lossy(),
-            &self.paths.tmp().to_string_lossy(),
-            &self.config.environment,
-            &request.env,
-        )?;
-        let env: BTreeMap<String, String> = env.into_iter().collect();
-        let (out, out_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| system(errno.into()))?;
-        let (err, err_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| system(errno.into()))?;
-        let shell =
-            ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh");
-        let child = Command::new(shell)
+        let (home, tmp) = (self.paths.home(), self.paths.tmp());
+        let env = env::build(&home.to_string_lossy(), &tmp.to_string_lossy(), &self.config.environment, &request.env)?;
+        let shells = ["/bin/bash", "/usr/bin/bash"];
+        let shell = shells.into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh");
+        let mut command = Command::new(shell);
+        command
             .arg("-c")
             .arg(to_host(table, &request.command))
             .env_clear()
-            .envs(&env)
+            .envs(env)
             .current_dir(cwd)
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(out_writer))
-            .stderr(Stdio::from(err_writer))
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(system)?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        let limit = self.config.capture_kb * 1024;
-        let (stdout, stderr) = (Output::new(out, limit).map_err(system)?, Output::new(err, limit).map_err(system)?);
-        Ok(Running { child, group, stdout, stderr, status: None })
+            .stdin(Stdio::null());
+        Ok(command)
     }
 }
 
@@ -162,81 +132,4 @@ fn to_host(table: &MountTable, text: &str) -> String {
         Some(host) if text.contains(&mount.prefix) => replace_prefix(&text, &mount.prefix, host),
         _ => text,
     })
-}
-
-enum Ended {
-    Exit,
-    Timeout,
-    Cancelled,
-    Limit(LimitHit),
-}
-
-struct Running {
-    child: tokio::process::Child,
-    group: Option<Pid>,
-    stdout: Output,
-    stderr: Output,
-    status: Option<std::process::ExitStatus>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill_group();
-    }
-}
-
-impl Running {
-    /// Reads output until the shell itself has exited.
-    async fn until_exit(&mut self) {
-        while self.status.is_none() {
-            tokio::select! {
-                () = self.stdout.read() => {}
-                () = self.stderr.read() => {}
-                status = self.child.wait() => self.status = status.ok().or(Some(std::process::ExitStatus::from_raw(0xff00))),
-            }
-        }
-    }
-
-    fn kill_group(&self) {
-        if let Some(group) = self.group {
-            // ESRCH: all of it is gone.
-            let _ = killpg(group, Signal::SIGKILL);
-        }
-    }
-
-    async fn end(mut self, ended: Ended) -> ExecOutput {
-        if matches!(ended, Ended::Exit) {
-            let _ = tokio::time::timeout(DRAIN, self.read_rest()).await;
-        }
-        self.kill_group();
-        if self.status.is_none() {
-            self.status = self.child.wait().await.ok();
-        }
-        let _ = tokio::time::timeout(DRAIN, self.read_rest()).await;
-        let status = self.status;
-        let mut output = ExecOutput::default();
-        match ended {
-            Ended::Exit => {
-                output.exit_code = status.and_then(|status| status.code());
-                output.signal = status.and_then(|status| status.signal());
-            }
-            Ended::Timeout => output.timed_out = true,
-            Ended::Cancelled => output.cancelled = true,
-            Ended::Limit(limit) => output.limit_hit = Some(limit),
-        }
-        self.stdout.drain();
-        self.stderr.drain();
-        (output.stdout, output.stdout_cut) = self.stdout.take().finish();
-        (output.stderr, output.stderr_cut) = self.stderr.take().finish();
-        output
-    }
-
-    async fn read_rest(&mut self) {
-        while self.stdout.is_open() || self.stderr.is_open() {
-            tokio::select! {
-                () = self.stdout.read() => {}
-                () = self.stderr.read() => {}
-            }
-        }
-    }
 }

@@ -1,22 +1,23 @@
 //! The `isolated` provider: each command in namespaces of its own.
 
+mod bwrap;
 mod client;
 mod shell;
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use self::bwrap::Bwrap;
 use self::client::LauncherClient;
-use self::shell::IsolatedShell;
+use self::shell::{Engine, IsolatedShell};
 use crate::capability::{Capability, Tier};
 use crate::config::SandboxConfig;
 use crate::files::ThreadFiles;
-use crate::local::LocalSandbox;
+use crate::local::{LocalSandbox, SandboxCache, Shell};
 use crate::mask::PathMask;
 use crate::protocol::{INSIDE_HOME, LAUNCHER_ARG, Setup};
 use crate::sandbox::{ExecRequest, Sandbox, SandboxProvider};
@@ -29,6 +30,8 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// The `bwrap` program to fall back to; `None` is where the system has it, an absent file is no fallback.
+    pub bwrap: Option<PathBuf>,
 }
 
 impl Launcher {
@@ -41,7 +44,7 @@ impl Launcher {
     /// Another binary.
     #[must_use]
     pub fn program(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: vec![LAUNCHER_ARG.into()] }
+        Self { program: program.into(), args: vec![LAUNCHER_ARG.into()], bwrap: None }
     }
 }
 
@@ -51,9 +54,9 @@ pub struct IsolatedProvider {
     config: Arc<SandboxConfig>,
     /// Owner of the threads' files when the server is root.
     owner: Option<u32>,
-    client: Arc<LauncherClient>,
+    engine: Arc<Engine>,
     capability: Capability,
-    sandboxes: Mutex<HashMap<(String, String), Weak<LocalSandbox<IsolatedShell>>>>,
+    sandboxes: SandboxCache<IsolatedShell>,
 }
 
 impl std::fmt::Debug for IsolatedProvider {
@@ -77,79 +80,93 @@ impl IsolatedProvider {
         let base =
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
         let owner = rustix::process::geteuid().is_root().then_some(config.uid);
-        let setup = setup(&base, &config, owner);
-        let mut provider = Self {
-            base,
-            config: Arc::new(config),
-            owner,
-            client: Arc::new(LauncherClient::new(launcher, setup)),
-            capability: Capability { tier: Tier::Namespaces, bash: true, reasons: Vec::new() },
-            sandboxes: Mutex::new(HashMap::new()),
-        };
-        match provider.probe().await {
-            Ok(degraded) => provider.capability.reasons = degraded,
-            Err(error) => {
-                tracing::warn!(%error, "the kernel refuses the sandbox; commands are withdrawn");
-                provider.capability = Capability {
-                    tier: Tier::None,
-                    bash: false,
-                    reasons: vec![format!("namespaces: {error}"), "bwrap: not used".to_owned()],
-                };
+        let config = Arc::new(config);
+        let mut reasons = Vec::new();
+        for tier in [Tier::Namespaces, Tier::Bwrap] {
+            match Self::try_tier(tier, &base, &config, owner, &launcher).await {
+                Ok((engine, degraded)) => {
+                    reasons.extend(degraded);
+                    let capability = Capability { tier, bash: true, reasons };
+                    return Ok(Self::new(base, config, owner, engine, capability));
+                }
+                Err(error) => reasons.push(format!("{}: {error}", tier.as_str())),
             }
         }
-        Ok(provider)
+        tracing::warn!(?reasons, "no isolation is possible here; commands are withdrawn");
+        let capability = Capability { tier: Tier::None, bash: false, reasons: reasons.clone() };
+        Ok(Self::new(base, config, owner, Engine::Withdrawn(reasons), capability))
     }
 
-    /// Runs `true` the way every command is run, in directories of its own.
-    async fn probe(&self) -> Result<Vec<String>, SandboxError> {
-        let degraded = self.client.ready().await?;
-        let base = self.base.join(".sandbox-probe");
-        let shell = self.sandbox_in(&base, "probe", "probe")?;
-        let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
-        let output = shell.shell.run(request, CancellationToken::new()).await;
-        let _ = std::fs::remove_dir_all(&base);
-        let output = output?;
-        if output.success() {
-            return Ok(degraded);
-        }
-        let message = format!("a trial command failed: {output:?}");
-        Err(SandboxError::Launch { step: "trial".to_owned(), message })
+    fn new(
+        base: PathBuf,
+        config: Arc<SandboxConfig>,
+        owner: Option<u32>,
+        engine: Engine,
+        capability: Capability,
+    ) -> Self {
+        Self { base, config, owner, engine: Arc::new(engine), capability, sandboxes: SandboxCache::default() }
     }
 
-    fn sandbox(&self, user_id: &str, thread_id: &str) -> Result<Arc<LocalSandbox<IsolatedShell>>, SandboxError> {
-        // Before the cache: the directories may have been deleted meanwhile.
-        ThreadPaths::new(&self.base, user_id, thread_id)?.ensure_owned(self.owner)?;
-        let key = (user_id.to_owned(), thread_id.to_owned());
-        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sandbox) = sandboxes.get(&key).and_then(Weak::upgrade) {
-            return Ok(sandbox);
-        }
-        sandboxes.retain(|_, sandbox| sandbox.strong_count() > 0);
-        let sandbox = Arc::new(self.sandbox_in(&self.base, user_id, thread_id)?);
-        sandboxes.insert(key, Arc::downgrade(&sandbox));
-        Ok(sandbox)
-    }
-
-    fn sandbox_in(
-        &self,
+    /// A tier that has run a trial command, and what it lacks.
+    async fn try_tier(
+        tier: Tier,
         base: &Path,
-        user_id: &str,
-        thread_id: &str,
-    ) -> Result<LocalSandbox<IsolatedShell>, SandboxError> {
-        let paths = ThreadPaths::new(base, user_id, thread_id)?;
-        let files = Arc::new(ThreadFiles::new(&paths, &self.config, self.owner));
-        let private = [(paths.home(), INSIDE_HOME), (paths.tmp(), "/tmp")];
-        let private = private.map(|(host, shown)| (host.to_string_lossy().into_owned(), shown.to_owned()));
-        let mask = PathMask::new(files.mounts(), &private);
-        let shell = IsolatedShell::new(
-            paths,
-            Arc::clone(&files),
-            Arc::clone(&self.config),
-            Arc::clone(&self.client),
-            self.owner,
-        );
-        Ok(LocalSandbox { id: format!("isolated:{user_id}:{thread_id}"), files, mask, shell })
+        config: &Arc<SandboxConfig>,
+        owner: Option<u32>,
+        launcher: &Launcher,
+    ) -> Result<(Engine, Vec<String>), SandboxError> {
+        let (engine, degraded) = match tier {
+            Tier::Bwrap => {
+                if owner.is_some() {
+                    let message = "not used as root: the dedicated user could not reach the data".to_owned();
+                    return Err(SandboxError::Launch { step: "bwrap".to_owned(), message });
+                }
+                let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base)?;
+                (Engine::Bwrap(bwrap), vec!["bwrap: without the own system call filter and landlock".to_owned()])
+            }
+            _ => {
+                let client = Arc::new(LauncherClient::new(launcher.clone(), setup(base, config, owner)));
+                let degraded = client.ready().await?;
+                (Engine::Launcher(client), degraded)
+            }
+        };
+        let engine = Arc::new(engine);
+        let trial = base.join(".sandbox-trial");
+        let paths = ThreadPaths::new(&trial, "trial", "trial")?;
+        let output = paths.ensure_owned(owner).map(|()| sandbox(paths, config, &engine, owner));
+        let output = match output {
+            Ok(sandbox) => {
+                let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
+                sandbox.shell.execute(request, CancellationToken::new()).await
+            }
+            Err(error) => Err(error),
+        };
+        let _ = std::fs::remove_dir_all(&trial);
+        let output = output?;
+        if !output.success() {
+            let message = format!("a trial command failed: {}{}", output.stdout, output.stderr);
+            return Err(SandboxError::Launch { step: "trial".to_owned(), message });
+        }
+        // The trial's sandbox is gone, so this is the only holder.
+        let lost = || SandboxError::Launch { step: "trial".to_owned(), message: "still in use".to_owned() };
+        Ok((Arc::into_inner(engine).ok_or_else(lost)?, degraded))
     }
+}
+
+/// The sandbox of a thread whose directories are there.
+fn sandbox(
+    paths: ThreadPaths,
+    config: &Arc<SandboxConfig>,
+    engine: &Arc<Engine>,
+    owner: Option<u32>,
+) -> LocalSandbox<IsolatedShell> {
+    let files = Arc::new(ThreadFiles::new(&paths, config, owner));
+    let private = [(paths.home(), INSIDE_HOME), (paths.tmp(), "/tmp")];
+    let private = private.map(|(host, shown)| (host.to_string_lossy().into_owned(), shown.to_owned()));
+    let mask = PathMask::new(files.mounts(), &private);
+    let id = format!("isolated:{}", paths.name());
+    let shell = IsolatedShell::new(paths, Arc::clone(&files), Arc::clone(config), Arc::clone(engine), owner);
+    LocalSandbox { id, files, mask, shell }
 }
 
 #[async_trait]
@@ -167,11 +184,11 @@ impl SandboxProvider for IsolatedProvider {
     }
 
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
-        let sandbox = self.sandbox(user_id, thread_id)?;
-        if !self.capability.bash {
-            sandbox.shell.withdraw(self.capability.reasons.clone());
-        }
-        Ok(sandbox)
+        let paths = ThreadPaths::new(&self.base, user_id, thread_id)?;
+        // Even for a sandbox that is known: the directories may have been deleted meanwhile.
+        paths.ensure_owned(self.owner)?;
+        let name = paths.name();
+        Ok(self.sandboxes.get_or_make(name, || sandbox(paths, &self.config, &self.engine, self.owner)))
     }
 }
 

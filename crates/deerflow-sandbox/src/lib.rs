@@ -21,6 +21,7 @@ mod path;
 mod protocol;
 mod provider;
 mod sandbox;
+mod system;
 pub mod text;
 mod thread_paths;
 

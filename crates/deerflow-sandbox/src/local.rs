@@ -1,6 +1,7 @@
 //! The sandbox of both local providers: the same files, a different shell.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,29 @@ use crate::{SandboxError, VirtualPath};
 #[async_trait]
 pub(crate) trait Shell: Send + Sync {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError>;
+}
+
+/// The sandboxes that somebody holds, by name of the thread: one thread has one, so that its writers know of each other.
+pub(crate) struct SandboxCache<S>(Mutex<HashMap<String, Weak<LocalSandbox<S>>>>);
+
+impl<S> Default for SandboxCache<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S> SandboxCache<S> {
+    /// The thread's sandbox, made if nobody holds one.
+    pub(crate) fn get_or_make(&self, name: String, make: impl FnOnce() -> LocalSandbox<S>) -> Arc<LocalSandbox<S>> {
+        let mut sandboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sandbox) = sandboxes.get(&name).and_then(Weak::upgrade) {
+            return sandbox;
+        }
+        sandboxes.retain(|_, sandbox| sandbox.strong_count() > 0);
+        let sandbox = Arc::new(make());
+        sandboxes.insert(name, Arc::downgrade(&sandbox));
+        sandbox
+    }
 }
 
 /// Files of a thread and a shell.

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -17,11 +17,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
+use super::bwrap::Bwrap;
 use super::client::{LauncherClient, launch_error};
 use crate::config::SandboxConfig;
 use crate::exec::capture::Output;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
+use crate::exec::group::Group;
 use crate::files::{Access, ThreadFiles};
 use crate::local::Shell;
 use crate::protocol::{INSIDE_HOME, Job, JobMount, Limits, Report, Source};
@@ -42,10 +44,19 @@ pub(crate) struct IsolatedShell {
     paths: ThreadPaths,
     files: Arc<ThreadFiles>,
     config: Arc<SandboxConfig>,
-    client: Arc<LauncherClient>,
+    engine: Arc<Engine>,
     owner: Option<u32>,
     disk: DiskWatch,
-    withdrawn: Mutex<Option<Vec<String>>>,
+}
+
+/// What runs the commands of a provider.
+pub(super) enum Engine {
+    /// Own launcher.
+    Launcher(Arc<LauncherClient>),
+    /// The `bwrap` program.
+    Bwrap(Bwrap),
+    /// Nothing, for these reasons.
+    Withdrawn(Vec<String>),
 }
 
 impl IsolatedShell {
@@ -53,38 +64,42 @@ impl IsolatedShell {
         paths: ThreadPaths,
         files: Arc<ThreadFiles>,
         config: Arc<SandboxConfig>,
-        client: Arc<LauncherClient>,
+        engine: Arc<Engine>,
         owner: Option<u32>,
     ) -> Self {
         let disk = DiskWatch::new(paths.thread_dir(), &config);
         let thread = paths.name();
-        Self { thread, paths, files, config, client, owner, disk, withdrawn: Mutex::new(None) }
+        Self { thread, paths, files, config, engine, owner, disk }
     }
 
-    /// From now on every command is refused with these reasons.
-    pub(super) fn withdraw(&self, reasons: Vec<String>) {
-        *self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner) = Some(reasons);
-    }
-
-    pub(super) async fn run(
-        &self,
-        request: ExecRequest,
-        cancel: CancellationToken,
-    ) -> Result<ExecOutput, SandboxError> {
+    async fn run(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
         let started = Instant::now();
         let timeout = request.timeout.unwrap_or_else(|| self.config.command_timeout());
+        let capture = self.config.capture_kb * 1024;
         // A command may have removed its directories.
         self.paths.ensure_owned(self.owner)?;
-        let (job, mounts) = self.job(request)?;
-        let running = Running::start(&self.client, &self.thread, &job, &mounts, self.config.capture_kb * 1024).await?;
-        drop(mounts);
-        let mut output = running.finish(timeout, &cancel, &self.disk).await?;
+        let mut output = match &*self.engine {
+            Engine::Withdrawn(reasons) => return Err(SandboxError::ShellUnavailable { reasons: reasons.clone() }),
+            Engine::Bwrap(bwrap) => {
+                let (job, _) = self.job(request, false)?;
+                Group::spawn(bwrap.command(&job), capture)?.finish(timeout, &cancel, &self.disk).await
+            }
+            Engine::Launcher(client) => {
+                let (job, mounts) = self.job(request, self.owner.is_some())?;
+                let running = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                drop(mounts);
+                running.finish(timeout, &cancel, &self.disk).await?
+            }
+        };
+        if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
+            output.limit_hit = Some(LimitHit::FileSize);
+        }
         output.duration = started.elapsed();
         Ok(output)
     }
 
-    /// The job, and its mounts that this process (as root) has already made.
-    fn job(&self, request: ExecRequest) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
+    /// The job. With `pass`, this process makes the mounts, as root, and they come along.
+    fn job(&self, request: ExecRequest, pass: bool) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
         if request.command.len() > MAX_COMMAND || request.command.contains('\0') {
             let message =
                 "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
@@ -96,7 +111,7 @@ impl IsolatedShell {
         let mut passed = Vec::new();
         let mut mounts = Vec::new();
         let mut add = |target: &str, host: &Path, read_only: bool| -> Result<(), SandboxError> {
-            match self.source(host, &mut passed) {
+            match source(host, pass, &mut passed) {
                 Ok(source) => mounts.push(JobMount { target: target.to_owned(), source, read_only }),
                 // Skills and custom mounts may not be there.
                 Err(Errno::NOENT) => {}
@@ -116,38 +131,34 @@ impl IsolatedShell {
         };
         Ok((Job { command: request.command, env, cwd, mounts, limits }, passed))
     }
-
-    /// Root makes the mount itself: the dedicated user may not be able to walk there.
-    fn source(&self, host: &Path, passed: &mut Vec<OwnedFd>) -> Result<Source, Errno> {
-        if self.owner.is_some() {
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_RECURSIVE
-                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-            match open_tree(CWD, host, flags) {
-                Ok(tree) => {
-                    passed.push(tree);
-                    return Ok(Source::Passed(passed.len() - 1));
-                }
-                // Root without the capability to mount: the launcher can, in its own namespace.
-                Err(Errno::PERM) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        rustix::fs::lstat(host)?;
-        Ok(Source::Path(host.to_owned()))
-    }
 }
 
 #[async_trait]
 impl Shell for IsolatedShell {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
-        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match withdrawn {
-            Some(reasons) => Err(SandboxError::ShellUnavailable { reasons }),
-            None => self.run(request, cancel).await,
+        self.run(request, cancel).await
+    }
+}
+
+/// Root makes the mount itself: the dedicated user may not be able to walk there.
+fn source(host: &Path, pass: bool, passed: &mut Vec<OwnedFd>) -> Result<Source, Errno> {
+    if pass {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+        match open_tree(CWD, host, flags) {
+            Ok(tree) => {
+                passed.push(tree);
+                return Ok(Source::Passed(passed.len() - 1));
+            }
+            // Root without the capability to mount: the launcher can, in its own namespace.
+            Err(Errno::PERM) => {}
+            Err(errno) => return Err(errno),
         }
     }
+    rustix::fs::lstat(host)?;
+    Ok(Source::Path(host.to_owned()))
 }
 
 /// A started job.
@@ -251,9 +262,6 @@ impl Running {
             (Some(Report::OutOfMemory), None) => output.limit_hit = Some(LimitHit::Memory),
             // Pid 1 was killed from outside: the kernel was out of memory, or an operator.
             (None, None) => output.signal = Some(libc::SIGKILL),
-        }
-        if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
-            output.limit_hit = Some(LimitHit::FileSize);
         }
         (output.stdout, output.stdout_cut) = self.stdout.finish();
         (output.stderr, output.stderr_cut) = self.stderr.finish();

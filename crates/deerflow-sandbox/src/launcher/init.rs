@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::CloneFlags;
@@ -20,6 +21,7 @@ use crate::protocol::{Failure, Job, Report};
 
 const MAX_JOB: u32 = 8 << 20;
 const MEMORY_CHECK_MS: u16 = 100;
+const LINGER: Duration = Duration::from_millis(200);
 const CANNOT_EXECUTE: i32 = 127;
 
 /// The descriptors of a job.
@@ -162,8 +164,32 @@ fn supervise(control: &File, shell: Pid, memory_limit: u64) -> Option<Report> {
         }
         while let Ok(Some(_)) = signals.read_signal() {}
         if let Some(report) = reap(shell) {
+            linger(&signals, control);
             return Some(report);
         }
+    }
+}
+
+/// Lets what the shell left in the background finish a last line: `echo A && sleep 300 & echo B` shall show both. It costs
+/// nothing when nothing is left.
+fn linger(signals: &SignalFd, control: &File) {
+    let deadline = Instant::now() + LINGER;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => {}
+            Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+            Err(_) => return,
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(timeout) = PollTimeout::try_from(left) else { return };
+        let mut fds =
+            [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+        let ready = poll(&mut fds, timeout);
+        if !matches!(ready, Ok(1..) | Err(nix::errno::Errno::EINTR)) || fds[1].revents().is_some_and(|e| !e.is_empty())
+        {
+            return;
+        }
+        while let Ok(Some(_)) = signals.read_signal() {}
     }
 }
 

@@ -9,45 +9,9 @@ use rustix::fs::CWD;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
 
 use super::sys::{Attributes, mount_setattr};
-use crate::protocol::{Failure, INSIDE_HOME, INSIDE_ID, Setup};
+use crate::protocol::{Failure, INSIDE_HOME, Setup};
+use crate::system;
 
-/// Top-level directories of the system: shown read-only, or copied when they are links (`/bin -> usr/bin`).
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-/// Directories of `/etc` that programs need and that hold no secrets.
-const ETC_DIRS: [&str; 13] = [
-    "ssl/certs",
-    "ca-certificates",
-    "pki/tls/certs",
-    "pki/ca-trust",
-    "alternatives",
-    "fonts",
-    "ld.so.conf.d",
-    "terminfo",
-    "perl",
-    "python3",
-    "ImageMagick-6",
-    "ImageMagick-7",
-    "java-17-openjdk",
-];
-/// Files of `/etc`, copied.
-const ETC_FILES: [&str; 16] = [
-    "ld.so.cache",
-    "ld.so.conf",
-    "localtime",
-    "timezone",
-    "mime.types",
-    "magic",
-    "magic.mime",
-    "protocols",
-    "services",
-    "shells",
-    "inputrc",
-    "bash.bashrc",
-    "os-release",
-    "debian_version",
-    "ssl/openssl.cnf",
-    "papersize",
-];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const MAX_COPIED: u64 = 4 << 20;
 
@@ -61,7 +25,7 @@ pub(super) fn build(setup: &Setup) -> Result<PathBuf, Failure> {
     )
     .map_err(|errno| Failure::new("detaching mounts from the host", errno))?;
     tmpfs(&root, c"mode=0755,size=8m,nr_inodes=4096", MountFlags::NOSUID)?;
-    for name in SYSTEM {
+    for name in system::TOP {
         system_dir(&root, name)?;
     }
     etc(&root)?;
@@ -131,35 +95,18 @@ fn system_dir(root: &Path, name: &str) -> Result<(), Failure> {
 fn etc(root: &Path) -> Result<(), Failure> {
     let etc = root.join("etc");
     make_dir(&etc)?;
-    let id = INSIDE_ID;
-    let files = [
-        (
-            "passwd",
-            format!(
-                "root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{id}:{id}:agent:{INSIDE_HOME}:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
-            ),
-        ),
-        ("group", format!("root:x:0:\nagent:x:{id}:\nnogroup:x:65534:\n")),
-        ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n".to_owned()),
-        ("hostname", "sandbox\n".to_owned()),
-        (
-            "nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n".to_owned(),
-        ),
-        ("resolv.conf", "# no network\n".to_owned()),
-    ];
     let fail = |error: std::io::Error| Failure::new("building /etc", error);
-    for (name, text) in files {
+    for (name, text) in system::etc_generated() {
         fs::write(etc.join(name), text).map_err(fail)?;
     }
-    for name in ETC_DIRS {
+    for name in system::ETC_DIRS {
         let host = Path::new("/etc").join(name);
         if fs::metadata(&host).is_ok_and(|meta| meta.is_dir()) {
             make_dir(&etc.join(name))?;
             bind(&host, &etc.join(name), Some(Attributes::READ_ONLY))?;
         }
     }
-    for name in ETC_FILES {
+    for name in system::ETC_FILES {
         let host = Path::new("/etc").join(name);
         // Copied through the link, if it is one: what is not readable for this user is left out.
         if fs::metadata(&host).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COPIED)

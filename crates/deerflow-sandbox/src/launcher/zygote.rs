@@ -58,8 +58,9 @@ struct RunningJob {
 }
 
 fn run(socket: &OwnedFd) -> Result<(), Failure> {
-    let Some((packet, _)) = receive(socket)? else { return Ok(()) };
-    let setup: Setup = serde_json::from_slice(&packet).map_err(|error| Failure::new("reading the set-up", error))?;
+    let Some(packet) = receive(socket)? else { return Ok(()) };
+    let setup: Setup =
+        serde_json::from_slice(&packet.bytes).map_err(|error| Failure::new("reading the set-up", error))?;
     // Nothing in the server's working directory matters here, and the directory must not be held.
     let _ = std::env::set_current_dir("/");
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
@@ -103,7 +104,7 @@ impl Zygote {
                 match receive(socket)? {
                     // The server is gone; so are, by their own control sockets, the jobs.
                     None => return Ok(()),
-                    Some((thread, fds)) => self.start(String::from_utf8_lossy(&thread).into_owned(), fds),
+                    Some(Packet { bytes, fds }) => self.start(String::from_utf8_lossy(&bytes).into_owned(), fds),
                 }
             }
         }
@@ -158,8 +159,14 @@ fn answer(socket: &OwnedFd, ready: &Ready) -> Result<(), Failure> {
         .map_err(|errno| fail(&errno))
 }
 
+/// A packet of the server.
+struct Packet {
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
 /// One packet with its descriptors; `None` at the end.
-fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Failure> {
+fn receive(socket: &OwnedFd) -> Result<Option<Packet>, Failure> {
     let fail = |errno| Failure::new("reading a packet", errno);
     let mut bytes = vec![0; MAX_PACKET];
     let mut space = nix::cmsg_space!([RawFd; MAX_FDS]);
@@ -181,5 +188,5 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Failure>
         return Ok(None);
     }
     bytes.truncate(length);
-    Ok(Some((bytes, fds)))
+    Ok(Some(Packet { bytes, fds }))
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use deerflow_sandbox::{
-    ExecOutput, ExecRequest, HostProvider, Sandbox, SandboxConfig, SandboxProvider, Tier, VirtualPath, create_provider,
+    ExecOutput, ExecRequest, HostProvider, Launcher, Sandbox, SandboxConfig, SandboxProvider, Tier, VirtualPath,
+    create_provider,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{config, launcher, processes_with};
+use crate::support::{config, is_root, launcher, processes_with};
 
 async fn rig(base: &std::path::Path) -> std::sync::Arc<dyn Sandbox> {
     HostProvider::new(base, config()).unwrap().acquire("alice", "t1").await.unwrap()
@@ -70,11 +71,16 @@ async fn the_host_provider_must_be_asked_for_by_name() {
 #[tokio::test]
 async fn without_a_launcher_commands_are_withdrawn_with_the_reason_and_files_work() {
     let base = tempfile::tempdir().unwrap();
-    let broken = deerflow_sandbox::Launcher::program("/bin/true");
+    let broken = Launcher { bwrap: Some("/nonexistent".into()), ..Launcher::program("/bin/true") };
     let provider = create_provider(base.path(), config(), broken).await.unwrap();
     let capability = provider.capability();
     assert_eq!((capability.tier, capability.bash), (Tier::None, false));
-    assert!(capability.reasons[0].contains("launcher"), "{:?}", capability.reasons);
+    assert!(
+        capability.reasons[0].starts_with("namespaces: ") && capability.reasons[0].contains("launcher"),
+        "{capability:?}"
+    );
+    let second = if is_root() { "not used as root" } else { "not installed" };
+    assert!(capability.reasons[1].contains(second), "{capability:?}");
     let sandbox = provider.acquire("alice", "t1").await.unwrap();
     let error = sandbox.execute(ExecRequest::new("true"), CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains("launcher"), "{error}");

@@ -2,6 +2,9 @@
 //!
 //! As root, [`user`] runs all of this a second time as an ordinary user.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests: a failure must be loud")]
+
+mod bwrap;
 mod commands;
 mod escape;
 mod host;
