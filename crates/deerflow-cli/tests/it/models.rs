@@ -185,3 +185,36 @@ async fn the_system_prompt_is_byte_identical_between_threads_and_turns() {
     let messages = |n: usize| world.model().agent_requests()[n].messages().to_vec();
     assert_eq!(messages(2)[..2], messages(0)[..2], "the second turn begins with what the first one sent");
 }
+
+/// A real exchange is recorded to a file and replayed byte for byte, with the provider gone.
+#[tokio::test]
+async fn an_exchange_is_recorded_and_replayed() {
+    let world = World::scripted().await;
+    let tape = world.path("tape.jsonl");
+    let config = std::fs::read_to_string(world.path("config.yaml")).unwrap();
+    let recording = config.replace("    api_key:", &format!("    record_to: {}\n    api_key:", tape.display()));
+    world.home.write("config.yaml", recording.as_bytes());
+    world
+        .model()
+        .push(Turn::calls([call("ls", json!({"description": "d", "path": "/mnt/user-data/workspace"}))]).usage(11, 3));
+    world.model().push(Turn::text("nothing there 谢谢").usage(20, 4));
+    let (ran, first) = world.run_json(&["look", "--thread", "t"]).await;
+    ran.expect_code(0);
+    let recorded = std::fs::read_to_string(&tape).unwrap();
+    assert_eq!(recorded.lines().count(), 2);
+    assert!(!recorded.contains("test-key-123456"), "no key on the tape");
+
+    let again = World::offline();
+    again.home.write(
+        "config.yaml",
+        format!("models:\n  - {{name: scripted, use: replay, model: scripted-1, path: {}}}\n", tape.display())
+            .as_bytes(),
+    );
+    let (ran, second) = again.run_json(&["look", "--thread", "t"]).await;
+    ran.expect_code(0);
+    for key in ["answer", "status", "usage", "artifacts"] {
+        assert_eq!(first[key], second[key], "{key}");
+    }
+    let (ran, _) = again.run_json(&["something else", "--thread", "u"]).await;
+    assert_eq!(ran.code, 1, "a request that was never recorded is an error");
+}

@@ -276,30 +276,76 @@ fn a_goal_ends_only_by_removal() {
     assert_eq!(state.goal_outcome, Some(json!({"satisfied": true})));
 }
 
+/// Writes to every channel with a reducer.
 fn any_update() -> impl Strategy<Value = StateUpdate> {
     let messages = proptest::collection::vec(("[a-f]", "[a-z]{0,3}"), 0..4).prop_map(|list| {
         list.into_iter().map(|(id, text)| Arc::new(Message::human(text).with_id(id))).collect::<Vec<_>>()
     });
     let names = || proptest::option::of(proptest::collection::vec("[a-e]", 0..4));
     let skills = proptest::option::of(proptest::collection::vec(("[a-l]", any::<String>()), 0..4));
-    let tasks = proptest::option::of(proptest::collection::vec(
-        ("[a-e]", proptest::option::of("[xy]"), prop_oneof![Just("in_progress"), Just("completed")]),
-        0..4,
-    ));
-    (messages, names(), names(), skills, tasks, proptest::option::of("[a-z]{1,3}")).prop_map(
-        |(messages, artifacts, processed, skills, tasks, title)| StateUpdate {
-            messages,
-            artifacts,
-            tool_artifact_processed: processed,
-            skill_context: skills.map(|s| {
-                s.into_iter()
-                    .map(|(path, description)| SkillEntry { path, description, ..Default::default() })
-                    .collect()
-            }),
-            delegations: tasks
-                .map(|t| t.into_iter().map(|(id, run, status)| delegation(&id, run.as_deref(), status, "1")).collect()),
-            title,
-            ..Default::default()
+    let status = prop_oneof![Just("in_progress"), Just("completed")];
+    let tasks = proptest::option::of(proptest::collection::vec(("[a-e]", proptest::option::of("[xy]"), status), 0..4));
+    let lists = (messages, names(), names(), skills, tasks, proptest::option::of("[a-z]{1,3}"));
+    let promoted =
+        proptest::option::of(("[gh]", proptest::collection::vec("[a-d]", 0..3), proptest::option::of("[12]")));
+    let images = proptest::option::of(proptest::collection::vec(("[a-c]", 0..9u64), 0..3));
+    let artifacts =
+        proptest::option::of(proptest::collection::vec((0..30usize, proptest::option::of(0..12usize)), 0..12));
+    let notes = proptest::option::of(proptest::collection::vec(("[a-m ]", proptest::option::of("[a-z]{0,3}")), 0..12));
+    let todos = proptest::option::of(proptest::collection::vec("[a-c]", 0..3));
+    let maps = (promoted, images, artifacts, notes, todos, any::<bool>());
+    (lists, maps).prop_map(
+        |(
+            (messages, artifacts, processed, skills, tasks, title),
+            (promoted, images, handles, notes, todos, sandbox),
+        )| {
+            StateUpdate {
+                messages,
+                artifacts,
+                tool_artifact_processed: processed,
+                skill_context: skills.map(|s| {
+                    s.into_iter()
+                        .map(|(path, description)| SkillEntry { path, description, ..Default::default() })
+                        .collect()
+                }),
+                delegations: tasks.map(|t| {
+                    t.into_iter().map(|(id, run, status)| delegation(&id, run.as_deref(), status, "1")).collect()
+                }),
+                title,
+                promoted: promoted.map(|(catalog_hash, names, turn_id)| PromotedTools { catalog_hash, names, turn_id }),
+                viewed_images: images.map(|list| {
+                    let image = |size| ViewedImage {
+                        mime_type: "image/png".into(),
+                        size,
+                        actual_path: "p".into(),
+                        sha256: None,
+                        source_sandbox_id: None,
+                        blob_ref: None,
+                    };
+                    list.into_iter().map(|(path, size)| (path, image(size))).collect()
+                }),
+                tool_artifacts: handles.map(|list| {
+                    let write = |(n, trim): (usize, Option<usize>)| match trim {
+                        Some(keep) => {
+                            ArtifactWrite::Trim { op: serde_json::from_value(json!("trim_to")).unwrap(), keep }
+                        }
+                        None => {
+                            ArtifactWrite::Entry(ArtifactEntry { handle: format!("art_{n:08x}"), ..Default::default() })
+                        }
+                    };
+                    list.into_iter().map(write).collect()
+                }),
+                task_notes: notes.map(|list| {
+                    let note = |content| TaskNote { content, source_ids: vec![], authority: String::new() };
+                    list.into_iter().map(|(key, text)| (key, text.map(note))).collect()
+                }),
+                todos: todos.map(|list| {
+                    list.into_iter().map(|content| Todo { content, status: TodoStatus::Pending }).collect()
+                }),
+                // One sandbox only: a second one is refused, which has its own test.
+                sandbox: sandbox.then(|| SandboxState { sandbox_id: Some("s".into()) }),
+                ..Default::default()
+            }
         },
     )
 }
@@ -320,6 +366,16 @@ proptest! {
             prop_assert_eq!(&state.artifacts, &once.artifacts);
             prop_assert_eq!(&state.skill_context, &once.skill_context);
             prop_assert_eq!(&state.title, &once.title);
+            prop_assert_eq!(&state.promoted, &once.promoted);
+            prop_assert_eq!(&state.viewed_images, &once.viewed_images);
+            prop_assert_eq!(&state.todos, &once.todos);
+            prop_assert_eq!(&state.sandbox, &once.sandbox);
+            prop_assert_eq!(&state.tool_artifact_processed, &once.tool_artifact_processed);
+            let kept = update.tool_artifacts.iter().flatten().filter_map(|w| if let ArtifactWrite::Trim { keep, .. } = w { Some(*keep) } else { None }).min();
+            prop_assert!(state.tool_artifacts.as_ref().map_or(0, Vec::len) <= kept.unwrap_or(TOOL_ARTIFACT_CEILING));
+            let notes = state.task_notes.clone().unwrap_or_default();
+            prop_assert!(notes.len() <= TASK_NOTE_LIMIT);
+            prop_assert!(notes.iter().all(|(key, note)| key != " " && !note.content.is_empty() && note.authority == "model_report"));
             prop_assert!(state.skill_context.as_ref().is_none_or(|s| s.len() <= SKILL_LIMIT));
             prop_assert!(state.delegations.as_ref().is_none_or(|d| d.len() <= DELEGATION_LIMIT));
             let wire = serde_json::to_value(update).unwrap();
