@@ -4,8 +4,8 @@
 //! before_agent* → loop { before_model* → wrap_model(model) → after_model* → tools ‖ } → after_agent*
 //! ```
 //!
-//! Read it in this order: [`agent`] (what an agent is made of), [`run`] (the loop), [`model_turn`] and [`tool_batch`]
-//! (its two kinds of step), [`middleware`] (where everything else hooks in).
+//! Read it in this order: `agent.rs` (what an agent is made of), `run.rs` (the loop), `model_turn.rs` and `tool_batch.rs`
+//! (its two kinds of step), `middleware.rs` (where everything else hooks in).
 //!
 //! **Invariant:** this crate performs no I/O of its own. It reaches the world through the model, the tools and the step
 //! log it was given, and [`deerflow_core::ports::StepLog::commit`] is its only durable write.

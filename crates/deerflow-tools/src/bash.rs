@@ -1,6 +1,6 @@
 //! `bash`: a command in the thread's computer.
 
-use crate::workbench::{Wanted, Workbench, explain, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::text::middle_cut;
@@ -81,7 +81,7 @@ impl Tool for Bash {
             }
             Err(error) => return Err(ToolError::Respond(explain(&error, Wanted::Either))),
         };
-        Ok(with_sandbox(ctx, &*sandbox, self.render(ctx, &*sandbox, &output, limit).await))
+        Ok(self.render(ctx, &*sandbox, &output, limit).await)
     }
 }
 

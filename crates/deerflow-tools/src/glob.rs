@@ -1,7 +1,7 @@
 //! `glob`: paths by pattern.
 
 use crate::limits::search_cap;
-use crate::workbench::{Wanted, Workbench, parse_path, respond, with_sandbox};
+use crate::workbench::{Wanted, Workbench, parse_path, respond};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -75,7 +75,7 @@ impl Tool for Glob {
             }
             lines.join("\n")
         };
-        Ok(with_sandbox(ctx, &*sandbox, ToolOutput::text(text)))
+        Ok(ToolOutput::text(text))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `grep`: lines by pattern.
 
 use crate::limits::search_cap;
-use crate::workbench::{Wanted, Workbench, parse_path, respond, with_sandbox};
+use crate::workbench::{Wanted, Workbench, parse_path, respond};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -94,7 +94,7 @@ impl Tool for Grep {
                 found.skipped_large
             ));
         }
-        Ok(with_sandbox(ctx, &*sandbox, ToolOutput::text(lines.join("\n"))))
+        Ok(ToolOutput::text(lines.join("\n")))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `list_uploaded_files`: files of earlier turns. Those of this turn are in the message that brought them.
 
 use crate::neutralise::neutralise;
-use crate::workbench::{Wanted, Workbench, respond, with_sandbox};
+use crate::workbench::{Wanted, Workbench, respond};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -76,7 +76,7 @@ impl Tool for ListUploadedFiles {
             files.push(describe(&*sandbox, entry, &entries, wanted).await);
         }
         let result = report(files, &uploads, max);
-        Ok(with_sandbox(ctx, &*sandbox, ToolOutput::text(result.to_string())))
+        Ok(ToolOutput::text(result.to_string()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ls`: two levels of a directory.
 
 use crate::cut::head_cut;
-use crate::workbench::{Wanted, Workbench, parse_path, respond, with_sandbox};
+use crate::workbench::{Wanted, Workbench, parse_path, respond};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -68,7 +68,7 @@ impl Tool for Ls {
             None if listing.truncated => text.push_str(&marker(0, total)),
             None => {}
         }
-        Ok(with_sandbox(ctx, &*sandbox, ToolOutput::text(text)))
+        Ok(ToolOutput::text(text))
     }
 }
 

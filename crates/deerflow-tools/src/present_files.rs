@@ -1,6 +1,6 @@
 //! `present_files`: hands files to the user.
 
-use crate::workbench::{Wanted, Workbench, explain, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, StateUpdate, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -61,7 +61,7 @@ impl Tool for PresentFiles {
         }
         let mut output = ToolOutput::text("Successfully presented files");
         output.update = StateUpdate { artifacts: Some(artifacts), ..StateUpdate::none() };
-        Ok(with_sandbox(ctx, &*sandbox, output))
+        Ok(output)
     }
 }
 

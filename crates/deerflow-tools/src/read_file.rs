@@ -1,7 +1,7 @@
 //! `read_file`: text of any encoding, and documents as text.
 
 use crate::cut::head_cut;
-use crate::workbench::{Wanted, Workbench, explain, parse_path, respond, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain, parse_path, respond};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::{Effects, JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
@@ -75,7 +75,7 @@ impl Tool for ReadFile {
             loaded = self.load(&*sandbox, &path) => loaded?,
         };
         let text = show(&loaded, args.start_line, args.end_line, self.bench.limits.read_file_output_max_chars);
-        Ok(with_sandbox(ctx, &*sandbox, ToolOutput::text(text)))
+        Ok(ToolOutput::text(text))
     }
 }
 

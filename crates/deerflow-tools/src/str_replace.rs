@@ -1,7 +1,7 @@
 //! `str_replace`: exact text by other text.
 
 use crate::read_file::similar_names;
-use crate::workbench::{Wanted, Workbench, explain, parse_path, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain, parse_path};
 use crate::write_file::compare;
 use crate::{args, schema};
 use async_trait::async_trait;
@@ -74,7 +74,7 @@ impl Tool for StrReplace {
         match compare(&*sandbox, &path, fingerprint).await {
             Verdict::Done(_) => {
                 let summary = fingerprint.get("summary").and_then(Value::as_str).unwrap_or("replaced");
-                Verdict::Done(with_sandbox(ctx, &*sandbox, done(summary)))
+                Verdict::Done(done(summary))
             }
             other => other,
         }
@@ -95,7 +95,7 @@ impl Tool for StrReplace {
             Ok(summary) => done(&summary),
             Err(error) => return Err(ToolError::Respond(tell(&*sandbox, &path, &args, &error).await)),
         };
-        Ok(with_sandbox(ctx, &*sandbox, output))
+        Ok(output)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `view_image`: remembers an image for the next model call. The bytes are read again then and never stored.
 
-use crate::workbench::{Wanted, Workbench, explain, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::state::ViewedImage;
@@ -52,7 +52,7 @@ impl Tool for ViewImage {
             viewed_images: Some([(path.to_string(), image)].into_iter().collect()),
             ..StateUpdate::none()
         };
-        Ok(with_sandbox(ctx, &*sandbox, output))
+        Ok(output)
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::documents::DocumentReader;
 use crate::limits::ToolLimits;
 use crate::locks::KeyedLocks;
-use deerflow_core::state::SandboxState;
-use deerflow_core::{ToolContext, ToolError, ToolOutput};
+use deerflow_core::{ToolContext, ToolError};
 use deerflow_sandbox::{Sandbox, SandboxError, SandboxProvider, VirtualPath};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
@@ -53,15 +52,6 @@ impl Workbench {
             }),
         }
     }
-}
-
-/// The output with the sandbox's id for the state, unless the state has one.
-pub(crate) fn with_sandbox(ctx: &ToolContext, sandbox: &dyn Sandbox, mut output: ToolOutput) -> ToolOutput {
-    let held = ctx.state.sandbox.as_ref().and_then(|state| state.sandbox_id.as_ref());
-    if held.is_none() {
-        output.update.sandbox = Some(SandboxState { sandbox_id: Some(sandbox.id().to_owned()) });
-    }
-    output
 }
 
 /// The path an argument names.

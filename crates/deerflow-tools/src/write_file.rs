@@ -1,6 +1,6 @@
 //! `write_file`: a whole file, or more at its end.
 
-use crate::workbench::{Wanted, Workbench, explain, parse_path, with_sandbox};
+use crate::workbench::{Wanted, Workbench, explain, parse_path};
 use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::text::middle_cut;
@@ -130,7 +130,7 @@ impl Tool for WriteFile {
         let Ok(path) = parse_path(&*sandbox, &args.path) else { return Verdict::NotDone };
         let note = fingerprint.get("note").and_then(Value::as_str);
         match compare(&*sandbox, &path, fingerprint).await {
-            Verdict::Done(_) => Verdict::Done(with_sandbox(ctx, &*sandbox, done(note))),
+            Verdict::Done(_) => Verdict::Done(done(note)),
             other => other,
         }
     }
@@ -141,7 +141,7 @@ impl Tool for WriteFile {
         let path = parse_path(&*sandbox, &args.path)?;
         self.check_size(&path, &args)?;
         let _guard = self.bench.lock(ctx, &*sandbox, &path).await?;
-        Ok(with_sandbox(ctx, &*sandbox, self.write(&*sandbox, &path, &args).await?))
+        Ok(self.write(&*sandbox, &path, &args).await?)
     }
 }
 

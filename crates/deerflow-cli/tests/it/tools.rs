@@ -57,6 +57,7 @@ async fn a_session_at_the_computer() {
     assert_eq!(got[5].trim_end(), "2");
     assert!(got[6].starts_with("Error:"), "{}", got[6]);
     assert!(got[7].contains("/mnt/user-data/workspace/a.txt"), "{}", got[7]);
+    assert_eq!(world.state("t").await["sandbox"], json!({"sandbox_id": "isolated:default:t"}));
 }
 
 /// BR-110: the tail with the error is kept, and the whole is on disk.

@@ -100,12 +100,10 @@ async fn cancelling_the_call_kills_the_command_and_is_no_result() {
 }
 
 #[tokio::test]
-async fn empty_commands_are_refused_and_the_sandbox_is_told_to_the_state() {
+async fn empty_commands_and_misspelt_arguments_are_refused() {
     let desk = Desk::new();
     assert!(desk.fail("bash", json!({"command": "  "})).await.contains("empty"));
     assert!(desk.fail("bash", json!({"cmd": "ls"})).await.contains("did you mean `command`?"));
-    let output = desk.call("bash", json!({"command": "true"})).await.unwrap();
-    assert_eq!(output.update.sandbox.unwrap().sandbox_id.as_deref(), Some("host:u:t"));
 }
 
 #[test]
