@@ -131,7 +131,8 @@ impl IsolatedProvider {
             }
         };
         let engine = Arc::new(engine);
-        let trial = base.join(".sandbox-trial");
+        // Two servers may start over one directory.
+        let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
         let paths = ThreadPaths::new(&trial, "trial", "trial")?;
         let output = paths.ensure_owned(owner).map(|()| sandbox(paths, config, &engine, owner));
         let output = match output {

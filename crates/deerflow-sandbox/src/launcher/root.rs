@@ -7,13 +7,13 @@ use rustix::fs::CWD;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount};
 
 use super::sys::{Attributes, mount_setattr};
-use super::template::{bind, inside, tmpfs};
+use super::template::{bind_if_there, inside, tmpfs};
 use crate::protocol::{Failure, JobMount, Source};
 
 /// Parts of `/proc` that act on the machine: read-only.
 const PROC_READ_ONLY: [&str; 5] = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
 /// Parts of `/proc` that tell about the machine: empty.
-const PROC_MASKED: [&str; 7] = ["kcore", "keys", "timer_list", "sched_debug", "latency_stats", "kallsyms", "kmsg"];
+const PROC_MASKED: [&str; 3] = ["kcore", "keys", "timer_list"];
 
 /// Builds the job's root on the template and enters it; the host's files are gone afterwards.
 pub(super) fn enter(template: &Path, mounts: &[JobMount], passed: &[OwnedFd]) -> Result<(), Failure> {
@@ -55,17 +55,20 @@ fn proc(target: &Path) -> Result<(), Failure> {
         .map_err(|errno| Failure::new("mounting /proc", errno))?;
     for name in PROC_READ_ONLY {
         let path = target.join(name);
-        if path.exists() {
-            bind(&path, &path, Some(Attributes::READ_ONLY))?;
-        }
+        bind_if_there(&path, &path, Some(Attributes::READ_ONLY))?;
     }
     for name in PROC_MASKED {
-        let path = target.join(name);
-        if path.exists() {
-            bind(Path::new("/dev/null"), &path, None)?;
-        }
+        mask(&target.join(name))?;
     }
     Ok(())
+}
+
+/// Not every kernel has every part.
+fn mask(path: &Path) -> Result<(), Failure> {
+    match rustix::mount::mount_bind("/dev/null", path) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(errno) => Err(Failure::new(format!("masking {}", path.display()), errno)),
+    }
 }
 
 fn pivot(root: &Path) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 //!
 //! A deny list, on top of namespaces without capabilities: it keeps kernel surface away. It is compiled once per launcher.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -95,22 +95,40 @@ const PTRACE_ATTACH: u64 = 16;
 const PTRACE_SEIZE: u64 = 0x4206;
 const NETLINK_ROUTE: u64 = 0;
 
-/// The filter. One program: each further one costs every command its installation.
+/// The filter: one short program, because each command pays for its installation. A binary search by number decides all calls
+/// but those that depend on arguments; the compiled rules follow it.
 pub(super) fn compile() -> Result<BpfProgram, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new("compiling the system call filter", error);
     let arch: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| failed(&error))?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    rules.extend(by_argument().map_err(|error| failed(&error))?);
+    let rules = by_argument().map_err(|error| failed(&error))?;
+    let verdicts = verdicts(&rules);
     let action = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| failed(&error))?;
     let mut program = BpfProgram::try_from(filter).map_err(|error| failed(&error))?;
-    let known: BTreeSet<u32> =
-        DENIED.iter().chain(ABSENT).chain(BY_ARGUMENT).filter_map(|call| u32::try_from(*call).ok()).collect();
     // The compiled program checks the architecture first: what follows must come after that.
-    program
-        .splice(ARCH_CHECK..ARCH_CHECK, shortcut(&known.into_iter().collect::<Vec<_>>()).into_iter().chain(absent()));
+    program.splice(ARCH_CHECK..ARCH_CHECK, by_number(&verdicts));
     Ok(program)
+}
+
+/// What to do with a call whose number is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Refuse(i32),
+    /// The compiled rules look at its arguments.
+    Rules,
+}
+
+fn verdicts(rules: &BTreeMap<i64, Vec<SeccompRule>>) -> Vec<(u32, Verdict)> {
+    let denied = DENIED.iter().map(|call| (*call, Verdict::Refuse(libc::EPERM)));
+    let absent = ABSENT.iter().map(|call| (*call, Verdict::Refuse(libc::ENOSYS)));
+    let ruled = rules.keys().map(|call| (*call, Verdict::Rules));
+    let all: BTreeMap<u32, Verdict> = denied
+        .chain(absent)
+        .chain(ruled)
+        .filter_map(|(call, verdict)| Some((u32::try_from(call).ok()?, verdict)))
+        .collect();
+    all.into_iter().collect()
 }
 
 /// Installs the filter on this process; it stays for all its children.
@@ -118,10 +136,7 @@ pub(super) fn install(filter: &BpfProgram) -> Result<(), Failure> {
     seccompiler::apply_filter(filter).map_err(|error| Failure::new("installing the system call filter", error))
 }
 
-/// Calls that are refused for some arguments only: those of [`by_argument`].
-const BY_ARGUMENT: &[i64] =
-    &[libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_ptrace];
-
+/// Calls that are refused for some arguments only.
 fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let any = |bits: i32| {
         let bits = u64::from(bits.cast_unsigned());
@@ -175,21 +190,19 @@ fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-fn refuse_absent() -> sock_filter {
-    instruction(RETURN, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned(), 0, 0)
+fn refuse(errno: i32) -> sock_filter {
+    instruction(RETURN, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(), 0, 0)
 }
 
-/// Allows at once, by binary search, what no rule is about. When a filter is installed the kernel runs it for every call there
-/// is; a long list would cost each command a quarter of a millisecond.
-///
-/// All x32 calls are absent: they have numbers of their own, which no list here knows.
-fn shortcut(known: &[u32]) -> Vec<sock_filter> {
+/// Decides by number: refused, allowed, or (at the end) left to the rules. All x32 calls are absent: they have numbers of their
+/// own, which no list here knows.
+fn by_number(verdicts: &[(u32, Verdict)]) -> Vec<sock_filter> {
     const X32_BIT: u32 = 0x4000_0000;
     let mut program = vec![instruction(LOAD_WORD, 0, 0, 0)];
     if cfg!(target_arch = "x86_64") {
-        program.extend([instruction(JUMP_AT_LEAST, X32_BIT, 0, 1), refuse_absent()]);
+        program.extend([instruction(JUMP_AT_LEAST, X32_BIT, 0, 1), refuse(libc::ENOSYS)]);
     }
-    search(known, &mut program);
+    search(verdicts, &mut program);
     // The jumps out of the search go to its end.
     let end = program.len();
     for (at, step) in program.iter_mut().enumerate() {
@@ -200,33 +213,27 @@ fn shortcut(known: &[u32]) -> Vec<sock_filter> {
     program
 }
 
-fn search(known: &[u32], program: &mut Vec<sock_filter>) {
-    match known {
+fn search(verdicts: &[(u32, Verdict)], program: &mut Vec<sock_filter>) {
+    match verdicts {
         [] => {}
-        [call] => program.extend([
+        [(call, verdict)] => program.extend([
             instruction(JUMP_EQUAL, *call, 0, 1),
-            instruction(JUMP, 0, 0, 0),
+            match verdict {
+                Verdict::Refuse(errno) => refuse(*errno),
+                Verdict::Rules => instruction(JUMP, 0, 0, 0),
+            },
             instruction(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
         ]),
         _ => {
-            let (low, high) = known.split_at(known.len() / 2);
+            let (low, high) = verdicts.split_at(verdicts.len() / 2);
             let at = program.len();
-            program.push(instruction(JUMP_AT_LEAST, high[0], 0, 0));
+            program.push(instruction(JUMP_AT_LEAST, high[0].0, 0, 0));
             search(high, program);
             // A tree of a hundred calls has less than 256 instructions on either side; a test counts.
             program[at].jf = u8::try_from(program.len() - at - 1).unwrap_or(0);
             search(low, program);
         }
     }
-}
-
-/// Instructions that answer ENOSYS to the calls of [`ABSENT`].
-fn absent() -> Vec<sock_filter> {
-    let mut program = vec![instruction(LOAD_WORD, 0, 0, 0)];
-    for call in ABSENT {
-        program.extend([instruction(JUMP_EQUAL, u32::try_from(*call).unwrap_or(u32::MAX), 0, 1), refuse_absent()]);
-    }
-    program
 }
 
 #[cfg(test)]
@@ -240,10 +247,10 @@ mod tests {
         assert_eq!((program[0].code, program[0].k), (0x20, 4));
         assert_eq!((program[1].code, program[1].jt, program[1].jf), (0x15, 1, 0));
         assert_eq!((program[2].code, program[2].k), (0x06, libc::SECCOMP_RET_KILL_PROCESS));
-        assert!(program.len() < 1000, "{}", program.len());
+        assert!(program.len() < 500, "{}", program.len());
     }
 
-    /// Runs the instructions of [`shortcut`] for one call; `None`: it goes on to the rules.
+    /// Runs the instructions of [`by_number`] for one call; `None`: it goes on to the rules.
     fn decide(program: &[sock_filter], call: u32) -> Option<u32> {
         let mut at = 0;
         while let Some(step) = program.get(at) {
@@ -260,19 +267,23 @@ mod tests {
     }
 
     #[test]
-    fn the_shortcut_allows_exactly_the_calls_that_no_rule_is_about() {
-        let known: BTreeSet<u32> =
-            DENIED.iter().chain(ABSENT).chain(BY_ARGUMENT).map(|call| u32::try_from(*call).unwrap()).collect();
+    fn each_number_gets_its_verdict() {
         let rules = by_argument().unwrap();
-        assert_eq!(rules.keys().copied().collect::<BTreeSet<_>>(), BY_ARGUMENT.iter().copied().collect());
-        let program = shortcut(&known.iter().copied().collect::<Vec<_>>());
+        let verdicts = verdicts(&rules);
+        assert_eq!(verdicts.len(), DENIED.len() + ABSENT.len() + rules.len());
+        let program = by_number(&verdicts);
+        let refused = |errno: i32| Some(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
         for call in 0..1000 {
-            let expected = (!known.contains(&call)).then_some(libc::SECCOMP_RET_ALLOW);
+            let verdict = verdicts.iter().find(|(known, _)| *known == call).map(|(_, verdict)| *verdict);
+            let expected = match verdict {
+                None => Some(libc::SECCOMP_RET_ALLOW),
+                Some(Verdict::Refuse(errno)) => refused(errno),
+                Some(Verdict::Rules) => None,
+            };
             assert_eq!(decide(&program, call), expected, "{call}");
         }
         if cfg!(target_arch = "x86_64") {
-            let refused = Some(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
-            assert_eq!(decide(&program, 0x4000_0000 + 39), refused);
+            assert_eq!(decide(&program, 0x4000_0000 + 39), refused(libc::ENOSYS));
         }
     }
 }

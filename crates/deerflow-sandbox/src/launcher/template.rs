@@ -64,14 +64,27 @@ pub(super) fn inside(root: &Path, target: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Mounts a copy of a host directory or file (and of what is mounted beneath it).
-pub(super) fn bind(source: &Path, target: &Path, attributes: Option<Attributes>) -> Result<(), Failure> {
+fn bind(source: &Path, target: &Path, attributes: Option<Attributes>) -> Result<(), Failure> {
+    if bind_if_there(source, target, attributes)? {
+        return Ok(());
+    }
+    Err(Failure::new(format!("mounting {}", target.display()), "it is not there"))
+}
+
+/// The same; false if there is nothing to mount.
+pub(super) fn bind_if_there(source: &Path, target: &Path, attributes: Option<Attributes>) -> Result<bool, Failure> {
     let fail = |error: &dyn std::fmt::Display| Failure::new(format!("mounting {}", target.display()), error);
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, source, flags).map_err(|errno| fail(&errno))?;
+    let tree = match open_tree(CWD, source, flags) {
+        Ok(tree) => tree,
+        Err(rustix::io::Errno::NOENT) => return Ok(false),
+        Err(errno) => return Err(fail(&errno)),
+    };
     if let Some(attributes) = attributes {
         mount_setattr(tree.as_fd(), attributes, true).map_err(|error| fail(&error))?;
     }
-    move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|errno| fail(&errno))
+    move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|errno| fail(&errno))?;
+    Ok(true)
 }
 
 /// Mounts a new tmpfs.
