@@ -28,9 +28,9 @@ lint: ## Check formatting, lints and links
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@scripts/check-links.sh
 
-bench: ## Measure a release build
+bench: ## Measure a release build (ARGS=, see docs/benchmark.md)
 	@scripts/setup.sh build
-	@scripts/bench.sh
+	@scripts/bench.sh $(ARGS)
 
 soak: ## Run all tests with many more generated cases (CASES=)
 	@scripts/setup.sh build

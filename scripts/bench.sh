@@ -1,19 +1,33 @@
 #!/usr/bin/env bash
-# What a release build weighs, and how long it takes to start. The machine should be otherwise idle.
+# Builds with optimisation and measures. The machine should be otherwise idle; docs/benchmark.md says how to read it.
+# usage: scripts/bench.sh [--binary PATH] [--only NAMES] [--quick] [--json FILE] [--dir DIR]
+# With --binary, that binary is measured, and the benchmark itself is built without optimisation: quick, for trying out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-runs="${RUNS:-50}"
 
-messages=$(cargo build --release -p deerflow-cli --bin deerflow --message-format json-render-diagnostics </dev/null)
-binary=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$messages" | tail -n 1)
-printf 'binary size       %s KiB\n' "$(($(stat -c %s "$binary") / 1024))"
+build() { # package, binary, profile; prints where it is
+  # The message format tells, whatever the target directory is and whoever configured it.
+  local messages path
+  messages=$(cargo build --profile "$3" -p "$1" --bin "$2" --message-format json-render-diagnostics </dev/null)
+  path=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$messages" | tail -n 1)
+  [ -x "$path" ] || {
+    echo 'bench: cargo built no binary' >&2
+    exit 1
+  }
+  printf '%s\n' "$path"
+}
 
-times=()
-for _ in $(seq "$runs"); do
-  begin=$(date +%s%N)
-  "$binary" --version >/dev/null
-  times+=($(($(date +%s%N) - begin)))
+json="${CARGO_TARGET_DIR:-target}/bench.json"
+for argument in "$@"; do
+  case "$argument" in
+    --binary | --binary=*)
+      bench=$(build deerflow-bench bench dev)
+      exec "$bench" --json "$json" "$@"
+      ;;
+  esac
 done
-sorted=($(printf '%s\n' "${times[@]}" | sort -n))
-printf '%-17s p50 %s us, p95 %s us, %s runs\n' 'start to --version' \
-  $((sorted[runs / 2] / 1000)) $((sorted[runs * 95 / 100] / 1000)) "$runs"
+
+# Each by itself: built together, the binary would get features of dependencies that only the benchmark asks for.
+binary=$(build deerflow-cli deerflow release)
+bench=$(build deerflow-bench bench release)
+exec "$bench" --binary "$binary" --profile release --json "$json" "$@"
