@@ -145,6 +145,13 @@ impl SandboxConfig {
         Ok(())
     }
 
+    /// Owner of the files that the isolated provider's commands work on: the dedicated user when this process is root,
+    /// otherwise (`None`) this process's own user.
+    #[must_use]
+    pub fn file_owner(&self) -> Option<u32> {
+        rustix::process::geteuid().is_root().then_some(self.uid)
+    }
+
     /// The limit of a command that asks for none.
     #[must_use]
     pub fn command_timeout(&self) -> Duration {

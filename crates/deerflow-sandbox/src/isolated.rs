@@ -79,7 +79,7 @@ impl IsolatedProvider {
         std::fs::create_dir_all(base).map_err(|error| SandboxError::system("making the data directory", &error))?;
         let base =
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
-        let owner = rustix::process::geteuid().is_root().then_some(config.uid);
+        let owner = config.file_owner();
         let config = Arc::new(config);
         let mut reasons = Vec::new();
         for tier in [Tier::Namespaces, Tier::Bwrap] {

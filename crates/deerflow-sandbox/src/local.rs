@@ -74,6 +74,10 @@ impl<S: Shell> Sandbox for LocalSandbox<S> {
         self.files.parse(input)
     }
 
+    fn files(&self) -> Option<Arc<ThreadFiles>> {
+        Some(Arc::clone(&self.files))
+    }
+
     fn mask(&self, text: &str) -> String {
         self.mask.apply(text)
     }

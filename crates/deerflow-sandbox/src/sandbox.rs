@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::capability::Capability;
 use crate::files::{
-    DirEntry, EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, WriteOutcome,
+    DirEntry, EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, ThreadFiles, WriteOutcome,
 };
 use crate::text::TextFile;
 use crate::{SandboxError, VirtualPath};
@@ -46,6 +46,12 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// [`SandboxError::InvalidPath`].
     fn parse_path(&self, input: &str) -> Result<VirtualPath, SandboxError>;
+
+    /// The files by themselves, for streaming uploads and artifacts, where they are on this machine. What is written through
+    /// them belongs to whom the commands need it to belong.
+    fn files(&self) -> Option<Arc<ThreadFiles>> {
+        None
+    }
 
     /// Replaces host paths of this thread by virtual ones.
     fn mask(&self, text: &str) -> String;

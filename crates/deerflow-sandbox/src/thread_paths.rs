@@ -144,18 +144,18 @@ fn ensure_dir(parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>) -> Re
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
-            let dir = rustix::fs::openat(parent, name, open, Mode::empty())?;
-            if mode & 0o077 != 0 {
-                // The umask does not decide here. Only the server can write to this parent, so the name cannot be swapped.
-                rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
-            }
-            dir
+            rustix::fs::openat(parent, name, open, Mode::empty())?
         }
         Err(errno) => return Err(errno),
     };
     let stat = rustix::fs::fstat(&dir)?;
     if !FileType::from_raw_mode(stat.st_mode).is_dir() {
         return Err(Errno::NOTDIR);
+    }
+    if mode & 0o077 != 0 && stat.st_mode & mode != mode {
+        // Neither the umask nor a directory made earlier decides here. Only the server can write to this parent, so the name
+        // cannot be swapped.
+        rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
     }
     if owner.is_none() && stat.st_mode & 0o777 != mode {
         // Made by an earlier server that ran as somebody else: the mode of then would lock the sandbox user out.

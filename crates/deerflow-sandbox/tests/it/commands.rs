@@ -140,6 +140,18 @@ async fn br_092_files_of_the_server_and_of_the_sandbox_can_be_changed_by_both() 
 }
 
 #[tokio::test]
+async fn directories_made_before_by_the_server_alone_can_be_used_by_commands() {
+    let rig = Rig::new().await;
+    let base = rig.dir.path().join("private/data");
+    deerflow_sandbox::ThreadPaths::new(&base, "bob", "t9").unwrap().ensure().unwrap();
+    let sandbox = rig.provider.acquire("bob", "t9").await.unwrap();
+    let files = sandbox.files().unwrap();
+    files.write_stream(&VirtualPath::parse("/mnt/user-data/uploads/u").unwrap(), &mut b"up".as_slice(), 10).unwrap();
+    let command = ExecRequest::new("cat /mnt/user-data/uploads/u; echo x > w && echo y >> ../uploads/u && echo ok");
+    assert_eq!(sandbox.execute(command, CancellationToken::new()).await.unwrap().stdout, "upok\n");
+}
+
+#[tokio::test]
 async fn skills_and_custom_mounts_are_seen_where_they_belong() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["ro", "rw"] {
