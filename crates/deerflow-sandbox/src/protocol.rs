@@ -3,7 +3,8 @@
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
 //! [`Setup`], answered by a [`Ready`]. Each later packet is the name of a thread with file descriptors: the job's control socket, its
 //! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
-//! then JSON) to the job's pid 1 and one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
+//! then JSON) to the job's pid 1 and [`TAKEN`] and
+//! one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
 //! launcher keeps its end open until the job's last process is gone, so that end of file means just that.
 
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub(crate) const LAUNCHER_ARG: &str = "__sandbox-exec";
 pub(crate) const MAX_PACKET: usize = 64 * 1024;
 /// Most descriptors with one packet.
 pub(crate) const MAX_FDS: usize = 64;
+/// What pid 1 says when it has the job: white space before the report.
+pub(crate) const TAKEN: &[u8] = b"\n";
 /// User and group id inside the sandbox.
 pub(crate) const INSIDE_ID: u32 = 1000;
 /// Home directory inside the sandbox.

@@ -26,7 +26,7 @@ use crate::exec::env;
 use crate::exec::group::Group;
 use crate::files::{Access, ThreadFiles};
 use crate::local::Shell;
-use crate::protocol::{INSIDE_HOME, Job, JobMount, Limits, Report, Source};
+use crate::protocol::{Failure, INSIDE_HOME, Job, JobMount, Limits, Report, Source};
 use crate::sandbox::{ExecOutput, ExecRequest, LimitHit};
 use crate::{SandboxError, ThreadPaths, WORKSPACE};
 
@@ -86,9 +86,16 @@ impl IsolatedShell {
             }
             Engine::Launcher(client) => {
                 let (job, mounts) = self.job(request, self.owner.is_some())?;
-                let running = Running::start(client, &self.thread, &job, &mounts, capture).await?;
-                drop(mounts);
-                running.finish(timeout, &cancel, &self.disk).await?
+                let first = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                match first.finish(timeout, &cancel, &self.disk).await? {
+                    Some(output) => output,
+                    // The launcher died before it took the job, which therefore never ran: the next one may have it.
+                    None => {
+                        let again = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                        let lost = Failure::new("starting the command", "the launcher died twice");
+                        again.finish(timeout, &cancel, &self.disk).await?.ok_or_else(|| launch_error(&lost))?
+                    }
+                }
             }
         };
         if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
@@ -211,13 +218,13 @@ impl Running {
         Ok(Self { control, stdout, stderr, report: Vec::new(), gone: false })
     }
 
-    /// Collects output until every process is gone.
+    /// Collects output until every process is gone. `None`: the job was never taken.
     async fn finish(
         mut self,
         timeout: Duration,
         cancel: &CancellationToken,
         disk: &DiskWatch,
-    ) -> Result<ExecOutput, SandboxError> {
+    ) -> Result<Option<ExecOutput>, SandboxError> {
         let ended = tokio::select! {
             () = self.drain() => None,
             () = cancel.cancelled() => Some(Ended::Cancelled),
@@ -249,7 +256,10 @@ impl Running {
         }
     }
 
-    fn output(self, ended: Option<Ended>) -> Result<ExecOutput, SandboxError> {
+    fn output(self, ended: Option<Ended>) -> Result<Option<ExecOutput>, SandboxError> {
+        if self.report.is_empty() && ended.is_none() {
+            return Ok(None);
+        }
         let report: Option<Report> = serde_json::from_slice(&self.report).ok();
         let mut output = ExecOutput::default();
         match (report, &ended) {
@@ -265,7 +275,7 @@ impl Running {
         }
         (output.stdout, output.stdout_cut) = self.stdout.finish();
         (output.stderr, output.stderr_cut) = self.stderr.finish();
-        Ok(output)
+        Ok(Some(output))
     }
 }
 

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use seccompiler::BpfProgram;
 
 use super::{confine, root, seccomp, sys};
-use crate::protocol::{Failure, Job, Report};
+use crate::protocol::{Failure, Job, Report, TAKEN};
 
 const MAX_JOB: u32 = 8 << 20;
 const MEMORY_CHECK_MS: u16 = 100;
@@ -76,6 +76,8 @@ fn confined(
     filter: &BpfProgram,
 ) -> Result<Job, Failure> {
     let job = read_job(control)?;
+    // From here on the server must not start the job a second time.
+    control.write_all(TAKEN).map_err(|error| Failure::new("taking the job", error))?;
     let _ = nix::unistd::setsid();
     nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
     match network {
