@@ -5,20 +5,23 @@
 //! subject: what it says is quoted, counted or about itself, and each report and answer says in its first line that no
 //! language model wrote it.
 //!
+//! The way through: [`next`] asks [`conversation`] what was read and done so far; when all is read, [`units`] cuts the
+//! files into sentences, [`corpus`] marks each, [`themes`] gathers causes, [`findings`] picks what to quote and [`report`]
+//! words it. Word lists, cues and wordings in both languages are data, in the `.txt` files beside the code.
+//!
 //! **Invariant:** a reply is a pure function of the [`ChatRequest`](deerflow_core::ChatRequest). There is no state
 //! between calls, no clock, no randomness, no file access; what has been read is what the tool results in the history
 //! say, and every chain of replies ends.
 
-mod answer;
+mod ask;
 mod conversation;
+mod corpus;
 mod findings;
 mod lexicon;
 mod next;
 mod report;
-mod request;
-mod score;
-mod sentences;
 mod stream;
 mod themes;
+mod units;
 
 pub use stream::OfflineModel;

@@ -1,225 +1,187 @@
-//! The report and its name.
+//! The report, its name, and what is said in the chat.
 
+use crate::ask::Ask;
 use crate::conversation::{Document, file_name};
+use crate::corpus::Corpus;
 use crate::findings::Findings;
-use crate::lexicon::{akin, is_generic, is_han, is_task, listed, stem, surfaces};
-use crate::request::{Ask, DELIVERABLE, NAMED_FILE, Task};
+use crate::lexicon::{cue, has, is_generic, is_han, is_listed, stem, words};
+use crate::themes::{Theme, capital};
 use deerflow_core::text;
 
+/// Rows and columns of a table that are shown.
 const MAX_ROWS: usize = 20;
+const MAX_COLUMNS: usize = 12;
+/// Points of the answer in the chat.
+const MAX_POINTS: usize = 6;
 
 /// `sales`, `review`: what the report is about and what it is.
 fn subject_and_kind(ask: &Ask, uploads: &[String]) -> (String, String) {
-    let kind = DELIVERABLE
-        .find_iter(&ask.text)
-        .last()
-        .map_or(ask.say("report", "报告").to_owned(), |m| m.as_str().to_lowercase());
-    let stem_of = |path: &String| {
-        let name = file_name(path);
-        name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
-    };
-    let name = uploads.first().map(stem_of).unwrap_or_default();
-    if name.chars().any(is_han) {
-        let han: String = name.chars().filter(|c| c.is_alphanumeric() || *c == '-').collect();
-        return (text::head(&han, 20).to_owned(), kind);
-    }
-    let telling = |word: &String| !is_task(&stem(word)) && !listed("dull", word);
-    let own = surfaces(&name.replace(['_', '-', '.'], " ")).into_iter().find(telling);
-    let asked = || {
-        ask.terms
-            .iter()
-            .map(|(word, _)| word)
-            .find(|word| !is_generic(&stem(word)) && !word.chars().any(is_han))
-            .cloned()
-    };
-    let subject = own.or_else(asked).map(|word| word.to_lowercase()).filter(|word| *word != kind);
-    (subject.unwrap_or_else(|| ask.say("file", "文件").to_owned()), kind)
+    let kind = cue("deliverable").find_iter(&ask.text).last().map_or(ask.say("kind"), |kind| kind.as_str());
+    let name = uploads.first().map_or("", |path| file_name(path));
+    let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
+    let telling = |word: &&str| !is_listed("task", &stem(word)) && !is_listed("dull", word);
+    let asked = ask.terms.iter().find(|(word, stem)| !is_generic(stem) && !word.contains(is_han));
+    let subject = words(&name).into_iter().find(telling).or(asked.map(|(word, _)| word.as_str()));
+    let subject = if name.contains(is_han) { Some(text::head(name.trim(), 20)) } else { subject };
+    (subject.filter(|word| *word != kind).unwrap_or(ask.say("file")).to_lowercase(), kind.to_lowercase())
 }
 
 /// Where the report goes: the name in the request, else one made of subject and kind.
 pub(crate) fn path(ask: &Ask, uploads: &[String]) -> String {
-    let attached = |name: &str| uploads.iter().any(|path| file_name(path) == name);
-    let named = NAMED_FILE.captures_iter(&ask.text).map(|found| found[1].to_owned()).find(|name| !attached(name));
+    let attached = |name: &String| uploads.iter().any(|path| file_name(path) == name);
+    let named = cue("named-file").captures_iter(&ask.text).map(|found| found[1].to_owned());
     let (subject, kind) = subject_and_kind(ask, uploads);
-    format!("/mnt/user-data/outputs/{}", named.unwrap_or_else(|| format!("{subject}-{kind}.md")))
+    let name = named.into_iter().find(|name| !attached(name)).unwrap_or_else(|| format!("{subject}-{kind}.md"));
+    format!("/mnt/user-data/outputs/{}", name.replace(' ', "-"))
 }
 
 /// The whole report in Markdown.
 pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
     let ask = found.ask;
-    let mut out = String::new();
-    let mut line = |text: &str| {
-        out.push_str(text);
-        out.push('\n');
-    };
-    line(ask.say(
-        "> Written by DeerFlow's built-in offline model: extracted by rules from the attached files, not by a language model.",
-        "> 由 DeerFlow 内置离线模型撰写：按规则从所附文件中摘录，并非由语言模型生成。",
-    ));
     let (subject, kind) = subject_and_kind(ask, uploads);
-    let title = if ask.chinese { format!("{subject}：{kind}") } else { capital(&format!("{subject} {kind}")) };
-    line(&format!("\n# {title}\n"));
-    line(&format!("{} {}  ", ask.say("**Request:**", "**请求：**"), text::ellipsis(&one_line(&ask.text), 300)));
-    line(&format!("{} {}", ask.say("**Sources:**", "**来源：**"), found.names(true).join(", ")));
+    let request = text::ellipsis(&ask.text.split_whitespace().collect::<Vec<_>>().join(" "), 300);
+    let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), capital(&format!("{subject} {kind}")))];
+    out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), found.names()));
     if found.off_topic {
-        line(&format!("\n{}", ask.say(
-            "Nothing in the files matches the words of the request. What follows is a short general summary instead.",
-            "文件中没有与请求字词相符的内容，以下改为简短的一般性摘要。",
-        )));
+        out.push(format!("\n{}", ask.say("nothing-fits")));
     }
-    main_part(found, &mut line);
-    if !found.figures.is_empty() || !found.tables.is_empty() {
-        line(ask.say("\n## Figures\n", "\n## 数据\n"));
-        for at in &found.figures {
-            line(&format!("- {}", found.quote(*at)));
+    let mut section = |heading: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            out.push(format!("\n## {}\n\n{}", ask.say(heading), lines.join("\n").trim_start()));
         }
-        for at in &found.tables {
-            table(found, *at, &mut line);
-        }
+    };
+    section(if found.off_topic { "summary" } else { ask.task }, main_part(found));
+    let tables = found.tables.iter().map(|at| table(found, *at));
+    section("figures", bullets(found, &found.figures).into_iter().chain(tables).collect());
+    for (aside, quotes) in &found.asides {
+        let gaps = if *aside == "open" { gaps(found) } else { Vec::new() };
+        section(aside, bullets(found, quotes).into_iter().chain(gaps).collect());
     }
-    if !found.voices.is_empty() && ask.task != Task::Compare {
-        line(ask.say("\n## Who said it\n", "\n## 各方说法\n"));
-        for (name, at) in &found.voices {
-            line(&format!("- **{name}:** {}", found.quote(*at)));
-        }
-    }
-    for (title, quotes) in [
-        (ask.say("Ruled out by the sources", "来源排除的原因"), &found.denials),
-        (ask.say("What the sources propose", "来源提出的建议"), &found.proposals),
-    ] {
-        if !quotes.is_empty() {
-            line(&format!("\n## {title}\n"));
-            quotes.iter().for_each(|at| line(&format!("- {}", found.quote(*at))));
-        }
-    }
-    line(ask.say("\n## Open questions and what is not covered\n", "\n## 未决问题与未涵盖内容\n"));
-    for at in &found.open {
-        line(&format!("- {}", found.quote(*at)));
-    }
-    for gap in gaps(found) {
-        line(&format!("- {gap}"));
-    }
-    let failed: Vec<&Document> = found.documents.iter().filter(|document| document.failure.is_some()).collect();
-    if !failed.is_empty() {
-        line(ask.say("\n## Not used\n", "\n## 未使用\n"));
-        for document in failed {
-            line(&format!("- {}: {}", document.name, document.failure.as_deref().unwrap_or_default()));
-        }
-    }
-    out
+    section("not-used", failures(found.documents));
+    out.join("\n") + "\n"
 }
 
-fn main_part(found: &Findings, line: &mut impl FnMut(&str)) {
-    let ask = found.ask;
-    let sources = found.names(true).len();
-    if !found.themes.is_empty() {
-        line(ask.say("\n## Main reasons", "\n## 主要原因"));
-        for (number, theme) in found.themes.iter().enumerate() {
-            line(&format!("\n### {}. {} ({})\n", number + 1, theme.title, mentions(ask, theme.mentions)));
-            if let Some((rest, at)) = &theme.row {
-                let table = &found.corpus.tables[*at];
-                line(&format!("- {rest} {}", found.cite(table.source, &table.place)));
-            }
-            for at in &theme.quotes {
-                line(&format!("- {}", said(found, *at)));
-            }
-        }
-        if !found.points.is_empty() {
-            line(ask.say("\n### Also given as a cause\n", "\n### 其他提到的原因\n"));
-        }
-    } else {
-        line(match ask.task {
-            _ if found.off_topic => ask.say("\n## Summary", "\n## 摘要"),
-            Task::Reasons => ask.say("\n## Main reasons", "\n## 主要原因"),
-            Task::Summary => ask.say("\n## Summary", "\n## 摘要"),
-            Task::List => ask.say("\n## Extracted points", "\n## 摘录要点"),
-            Task::Compare => ask.say("\n## What each source says", "\n## 各来源内容"),
-            Task::Question => ask.say("\n## What the files say", "\n## 文件内容"),
-        });
-        if found.points.is_empty() {
-            line(&format!("\n{}", ask.say("The files have no sentence that fits.", "文件中没有合适的句子。")));
-        }
-        line("");
-    }
-    let mut last = None;
-    for at in &found.points {
-        let source = found.corpus.units[*at].source;
-        if sources > 1 && found.themes.is_empty() && last != Some(source) {
-            line(&format!("{}### {}\n", if last.is_some() { "\n" } else { "" }, found.documents[source].name));
-            last = Some(source);
-        }
-        line(&format!("- {}", said(found, *at)));
-    }
+fn bullets(found: &Findings, quotes: &[usize]) -> Vec<String> {
+    quotes.iter().map(|at| format!("- {}", found.quote(*at))).collect()
 }
 
-/// A quote with its speaker.
-fn said(found: &Findings, at: usize) -> String {
-    let speaker = found.corpus.units[at].speaker.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-    format!("{speaker}{}", found.quote(at))
+fn failures(documents: &[Document]) -> Vec<String> {
+    let failed = documents.iter().filter_map(|document| Some((&document.name, document.failure.as_ref()?)));
+    failed.map(|(name, why)| format!("- {name}: {why}")).collect()
 }
 
-pub(crate) fn mentions(ask: &Ask, count: usize) -> String {
-    match (ask.chinese, count) {
-        (true, _) => format!("提及 {count} 次"),
-        (false, 1) => "1 mention".to_owned(),
-        (false, _) => format!("{count} mentions"),
+fn main_part(found: &Findings) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (theme, number) in found.themes.iter().zip(1..) {
+        let mut quotes = theme.quotes.clone();
+        if theme.mentions > 0 {
+            let mentions = found.ask.say_of("mentions", &theme.mentions.to_string());
+            lines.push(format!("\n### {number}. {} ({mentions})\n", theme.title));
+        } else {
+            quotes.sort_unstable();
+            lines.push(format!("\n### {}\n", theme.title).replace("\n### \n", ""));
+        }
+        lines.extend(row(found, theme).map(|row| format!("- {row}")));
+        lines.extend(bullets(found, &quotes));
     }
+    if lines.is_empty() {
+        lines.push(found.ask.say("no-sentence").to_owned());
+    }
+    lines
 }
 
-fn table(found: &Findings, at: usize, line: &mut impl FnMut(&str)) {
+/// The table row that gives the theme.
+fn row(found: &Findings, theme: &Theme) -> Option<String> {
+    let (rest, at) = theme.row.as_ref()?;
+    let table = &found.corpus.tables[*at];
+    Some(format!("{rest} {}", found.cite(table.source, &table.place)))
+}
+
+fn table(found: &Findings, at: usize) -> String {
     let table = &found.corpus.tables[at];
-    let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).min(12);
+    let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).min(MAX_COLUMNS);
     let row = |cells: &Vec<String>| {
         let cells = (0..width).map(|at| cells.get(at).map_or("", |cell| text::head(cell, 80)));
         format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
     };
-    line(&format!("\n{} {}\n", found.ask.say("Table", "表"), found.cite(table.source, &table.place)));
-    line(&row(&table.rows[0]));
-    line(&format!("|{}", " --- |".repeat(width)));
-    table.rows.iter().skip(1).take(MAX_ROWS).for_each(|cells| line(&row(cells)));
-    if let Some(more) = table.rows.len().checked_sub(MAX_ROWS + 1).filter(|more| *more > 0) {
-        line(&format!(
-            "\n{}",
-            found.ask.say("… # more rows in the file.", "……文件中还有 # 行。").replace('#', &more.to_string())
-        ));
+    let mut lines: Vec<String> = table.rows.iter().take(MAX_ROWS + 1).map(row).collect();
+    lines.insert(1, format!("|{}", " --- |".repeat(width)));
+    if table.rows.len() > MAX_ROWS + 1 {
+        lines.push(format!("\n{}", found.ask.say_of("more-rows", &(table.rows.len() - MAX_ROWS - 1).to_string())));
     }
+    format!("\n{} {}\n\n{}", found.ask.say("table"), found.cite(table.source, &table.place), lines.join("\n"))
 }
 
 /// What the report does not have, said plainly.
 fn gaps(found: &Findings) -> Vec<String> {
     let ask = found.ask;
-    let mut gaps = Vec::new();
-    // Words of movement have too many names to be missed.
-    let vague = |stem: &str| is_generic(stem) || akin(stem, "fall") || akin(stem, "rise");
-    let missing: Vec<&str> = found.missing.iter().copied().filter(|word| !vague(&stem(word))).collect();
-    if !missing.is_empty() && !ask.chinese {
-        gaps.push(format!("No source mentions: {}.", missing.join(", ")));
+    // Pairs of Han characters are too often no words.
+    let missing = (!found.missing.is_empty() && !ask.chinese).then(|| ask.say_of("missing", &found.missing.join(", ")));
+    let beyond = ["translation", "advice"].into_iter().filter(|part| ask.is(part));
+    let mut gaps: Vec<String> =
+        missing.into_iter().chain(beyond.map(|part| ask.say_of("beyond", ask.say(part)))).collect();
+    for document in found.documents.iter().filter(|document| document.failure.is_none()) {
+        gaps.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
+        let notes = document.lines.iter().filter(|(_, line)| has("note", line));
+        gaps.extend(notes.map(|(_, note)| format!("{}: {note}", document.name)));
     }
-    let single: Vec<&str> = found.themes.iter().filter(|t| t.mentions == 1).map(|t| t.title.as_str()).collect();
-    if !single.is_empty() {
-        gaps.push(format!("{} {}", ask.say("Resting on one sentence only:", "仅有一句依据："), single.join(", ")));
-    }
-    for part in ask.beyond() {
-        gaps.push(format!(
-            "{} {part}.",
-            ask.say("The request also asks for something rules cannot give:", "请求中还包括规则无法完成的部分：")
-        ));
-    }
-    for document in found.documents.iter().filter(|document| document.cut && document.failure.is_none()) {
-        gaps.push(format!("{} {}", document.name, ask.say("was too long to be read to its end.", "太长，未能读完。")));
-    }
-    gaps.push(ask.say(
-        "Sentences were chosen by rules: the order follows how often and how plainly the sources say a thing, and nobody has weighed whether it is true.",
-        "句子由规则选出：顺序取决于来源提及的次数与明确程度，未对其真实性作判断。",
-    ).to_owned());
-    gaps
+    gaps.push(ask.say("by-rules").to_owned());
+    gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The answer after a report was written, or in its place; `last` says where the report is or why there is none.
+pub(crate) fn summary(found: &Findings, last: &str) -> String {
+    let ask = found.ask;
+    let mut lines = vec![ask.say("answered").to_owned(), String::new()];
+    lines.extend(found.off_topic.then(|| ask.say_of("off-topic", &found.missing.join(", "))));
+    lines.push(format!("{}:\n", ask.say_of("from", &found.names())));
+    let themes: Vec<&Theme> = found.themes.iter().filter(|theme| theme.mentions > 0).collect();
+    lines.extend(themes.iter().map(|theme| {
+        let quote = || theme.quotes.first().map(|at| found.quote(*at)).unwrap_or_default();
+        format!("- **{}**: {}", theme.title, row(found, theme).unwrap_or_else(quote))
+    }));
+    if themes.is_empty() {
+        let each = MAX_POINTS.div_ceil(found.themes.len().max(1));
+        let mut best: Vec<usize> =
+            found.themes.iter().flat_map(|part| part.quotes.iter().take(each)).copied().collect();
+        best.sort_unstable();
+        lines.extend(bullets(found, if best.is_empty() { &found.figures } else { &best }));
+    }
+    lines.push(String::new());
+    lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
+    lines.push(last.to_owned());
+    lines.join("\n").trim_end().to_owned()
 }
 
-pub(crate) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// None of the files could be read.
+pub(crate) fn unreadable(ask: &Ask, documents: &[Document]) -> String {
+    format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(documents).join("\n"))
+}
+
+/// What this model is, and how to get a real one; `why` names what it could not do.
+pub(crate) fn honest(ask: &Ask, why: &str) -> String {
+    format!("{}\n\n{}\n\n{}", ask.say(why), ask.say("about"), ask.say("configure")).trim_start().to_owned()
+}
+
+/// For requests of the harness itself, which offer no tools: a title, or the top sentences.
+pub(crate) fn plain(ask: &Ask) -> String {
+    let start = text::head(&ask.text, 400).to_lowercase();
+    if start.contains("json array") {
+        return "[]".to_owned();
+    }
+    if start.contains("title") || start.contains("标题") {
+        let said = ["User:", "Human:", "用户："].iter().find_map(|mark| ask.text.split_once(mark));
+        let said = said.map_or(&*ask.text, |(_, said)| said).split("Assistant:").next().unwrap_or_default();
+        let title = said.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
+        return text::head(title.trim_matches(|c: char| !c.is_alphanumeric()), 50).to_owned();
+    }
+    let mut document = Document::default();
+    document.take(1, &ask.text, false);
+    let corpus = Corpus::new(&[document], &Ask::new(""));
+    let mut chosen = corpus.pick(corpus.prose(|_, _| true), 5);
+    chosen.sort_unstable();
+    if corpus.units.len() < 3 || chosen.is_empty() {
+        return honest(ask, "");
+    }
+    chosen.iter().map(|at| corpus.units[*at].text.as_str()).collect::<Vec<_>>().join(" ")
 }

@@ -52,7 +52,6 @@ fn the_sample_gives_a_sales_review_with_the_causes_in_order() {
     assert!(section(report, "Ruled out by the sources").contains("quality (returns flat at 2.1 percent)"));
     assert!(!section(report, "Ruled out by the sources").contains("唯一"));
     assert!(section(report, "What the sources propose").contains("(Karim, Weber). Cost about EUR 5 per unit."));
-    assert!(section(report, "Who said it").contains("- **Marta Lindqvist:** “"));
     assert!(section(report, "Open questions").contains("(sales-notes.pdf, p. 4)"));
     assert!(!report.contains("Kestrel Home Appliances - internal"), "the page footer is quoted");
     assert!(answer.starts_with("**DeerFlow's built-in offline model**"));
@@ -69,9 +68,10 @@ fn causes_without_a_table_are_gathered_by_what_they_share() {
     let titles: Vec<String> = reasons.lines().filter(|line| line.starts_with("### ")).map(str::to_lowercase).collect();
     assert!(titles.iter().any(|title| title.contains("price increase")), "{titles:?}");
     assert!(titles.iter().any(|title| title.contains("deliver") || title.contains("late")), "{titles:?}");
+    assert!(titles.iter().any(|title| title.contains("support")), "{titles:?}");
     assert!(reasons.contains("(field-notes.pdf, p. 1)") && reasons.contains("(field-notes.pdf, p. 2)"));
     assert!(!reasons.contains("What made you leave?"), "a question of the interviewer is quoted as a reason");
-    assert!(section(report, "Who said it").contains("- **Peter Olsen (Harbor Foods):** “"));
+    assert!(reasons.contains("“Peter Olsen (Harbor Foods): We left because"), "a quote keeps its speaker");
     assert!(!report.contains("Sales review"));
 }
 
@@ -97,8 +97,7 @@ fn a_chinese_request_gives_a_chinese_report() {
     let report = world.report();
     assert!(report.starts_with("> 由 DeerFlow 内置离线模型撰写"));
     let reasons = section(report, "主要原因");
-    assert!(!report.contains("陈刚: “李娜"), "one speaker's words are given to another");
-    assert!(section(report, "各方说法").contains("- **李娜:** “"));
+    assert!(report.contains("“王丽：三季度销售下降了21%"), "a quote keeps its speaker");
     assert!(reasons.contains("涨价") && reasons.contains("延迟") && reasons.contains("(周会.txt, 第 "));
     assert!(answer.starts_with("**DeerFlow 内置离线模型**") && answer.contains("周会-报告.md"));
 }
@@ -144,7 +143,7 @@ fn a_follow_up_is_answered_from_what_was_read_without_a_new_report() {
         "{answer}"
     );
     let answer = world.ask("And what about Reykjavik?", &[]);
-    assert!(answer.contains("I found nothing about “Reykjavik” in sales-notes.pdf"), "{answer}");
+    assert!(answer.contains("I found nothing about “Reykjavik”"), "{answer}");
 }
 
 #[test]
@@ -166,4 +165,26 @@ fn an_extraction_lists_points_and_a_log_that_opens_with_error_is_read() {
     world.ask("List everything about disk failures", &[("raid.log", Some(log))]);
     let points = section(world.report(), "Extracted points");
     assert!(points.contains("(raid.log, line 1)") && points.contains("Disk 7 was replaced at 09:40"), "{points}");
+}
+
+#[test]
+fn a_file_of_rows_is_a_table_and_code_in_a_text_is_not_quoted() {
+    let mut world = World::new();
+    world.ask("Summarise this", &[("stock.csv", Some("site,units,cost\nOslo,4,\"1,200\"\nBergen,9,900\n"))]);
+    assert!(section(world.report(), "Figures").contains("| Oslo | 4 | 1,200 |\n| Bergen | 9 | 900 |"));
+    let mut world = World::new();
+    let text = "# Setup\n\nInstall the tool first, it takes 5 minutes.\n\n```\nmake all # do not quote this line, it is code\n```\n";
+    world.ask("Summarise this", &[("README.md", Some(text))]);
+    assert!(world.report().contains("“Install the tool first, it takes 5 minutes.” (README.md, line 3)"));
+    assert!(!world.report().contains("do not quote"));
+}
+
+#[test]
+fn what_stands_under_a_heading_that_is_asked_for_is_listed() {
+    let text = "# Plan\n\nWe move in March.\n\n## Risks\n\n- The copy may not finish in the night.\n- Nobody knows the old driver well.\n\nAnna keeps the register.\n";
+    let mut world = World::new();
+    world.ask("List the risks", &[("plan.md", Some(text))]);
+    let points = section(world.report(), "Extracted points");
+    assert!(points.contains("The copy may not finish") && points.contains("the old driver"), "{points}");
+    assert!(!points.contains("We move in March") && !points.contains("Anna keeps"), "{points}");
 }

@@ -1,0 +1,57 @@
+//! What is asked for, and in which language to answer.
+
+use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// `name | English | Chinese`, one a line.
+static WORDING: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    let lines = include_str!("wording.txt").lines().filter_map(|line| line.split_once(" | "));
+    lines.map(|(name, both)| (name, both.split(" | ").collect())).collect()
+});
+
+/// Tasks: each names a cue and the heading of the main part. The first whose cue fits is taken.
+pub(crate) const REASONS: &str = "reasons";
+pub(crate) const LIST: &str = "list";
+pub(crate) const SUMMARY: &str = "summary";
+const TASKS: [&str; 4] = [REASONS, "compare", LIST, SUMMARY];
+
+/// The request, as far as rules see it.
+pub(crate) struct Ask {
+    pub(crate) text: String,
+    pub(crate) task: &'static str,
+    pub(crate) chinese: bool,
+    /// Words of the subject: as written and reduced.
+    pub(crate) terms: Vec<(String, String)>,
+}
+
+impl Ask {
+    pub(crate) fn new(text: &str) -> Self {
+        let han = text.chars().filter(|c| is_han(*c)).count();
+        let letters = text.chars().filter(|c| c.is_alphabetic()).count() - han;
+        let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or("question");
+        let mut terms: Vec<(String, String)> = Vec::new();
+        for word in words(&cue("named-file").replace_all(text, " ")) {
+            let stem = stem(word);
+            if !is_listed("task", &stem) && terms.iter().all(|(_, known)| *known != stem) {
+                terms.push((word.to_owned(), stem));
+            }
+        }
+        Self { text: text.to_owned(), task, chinese: han * 2 > letters, terms }
+    }
+
+    /// Whether the request has this cue.
+    pub(crate) fn is(&self, cue: &str) -> bool {
+        has(cue, &self.text)
+    }
+
+    /// The wording of that name in the language of the request.
+    pub(crate) fn say(&self, name: &str) -> &'static str {
+        WORDING.get(name).and_then(|both| both.get(usize::from(self.chinese))).copied().unwrap_or_default()
+    }
+
+    /// [`say`](Self::say), with `value` in place of `#`.
+    pub(crate) fn say_of(&self, name: &str, value: &str) -> String {
+        self.say(name).replace('#', value)
+    }
+}
