@@ -177,7 +177,7 @@ async fn a_full_disk_is_said_and_survived() {
     let filler = home.join("filler");
     // Writes until nothing more fits.
     let _ = std::fs::write(&filler, vec![0u8; 4 << 20]);
-    world.model().always(|_| Turn::text(&"long ".repeat(100_000)));
+    world.model().always(|_| Turn::text("long ".repeat(100_000)));
     let full = run(args(&["run", "more", "--thread", "t"])).await.unwrap();
     std::fs::remove_file(&filler).unwrap();
     world.model().always(|_| Turn::text("there is room"));

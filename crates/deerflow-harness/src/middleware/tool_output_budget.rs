@@ -44,10 +44,10 @@ impl ToolOutputBudgetMiddleware {
     async fn budgeted(&self, ctx: &RunContext, message: &Message) -> Option<Content> {
         let (tool, text) = self.subject(message)?;
         let save_over = self.config.save_over(tool);
-        if save_over.is_some_and(|limit| is_longer(&text, limit)) {
-            if let Some(preview) = self.save(ctx, message, tool, &text).await {
-                return Some(preview.into());
-            }
+        if save_over.is_some_and(|limit| is_longer(&text, limit))
+            && let Some(preview) = self.save(ctx, message, tool, &text).await
+        {
+            return Some(preview.into());
         }
         self.cut(tool, &text)
     }
