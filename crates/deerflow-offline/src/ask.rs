@@ -21,8 +21,8 @@ pub(crate) struct Ask {
     pub(crate) text: String,
     pub(crate) task: &'static str,
     pub(crate) chinese: bool,
-    /// Words of the subject: as written and reduced.
-    pub(crate) terms: Vec<(String, String)>,
+    /// Words of the subject, reduced, and as written.
+    pub(crate) terms: BTreeMap<String, String>,
 }
 
 impl Ask {
@@ -30,13 +30,9 @@ impl Ask {
         let han = text.chars().filter(|c| is_han(*c)).count();
         let letters = text.chars().filter(|c| c.is_alphabetic()).count() - han;
         let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or("question");
-        let mut terms: Vec<(String, String)> = Vec::new();
-        for word in words(&cue("named-file").replace_all(text, " ")) {
-            let stem = stem(word);
-            if !is_listed("task", &stem) && terms.iter().all(|(_, known)| *known != stem) {
-                terms.push((word.to_owned(), stem));
-            }
-        }
+        let own = cue("named-file").replace_all(text, " ");
+        let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
+        let terms = terms.filter(|(stem, _)| !is_listed("task", stem)).collect();
         Self { text: text.to_owned(), task, chinese: han * 2 > letters, terms }
     }
 

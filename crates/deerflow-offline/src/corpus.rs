@@ -7,7 +7,7 @@ use crate::units::{Cutter, Kind, Table, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a unit may be instead of a finding: names of a cue, of the cue with `-section` for headings, and of a heading.
-pub(crate) const ASIDES: [&str; 3] = ["denied", "proposed", "open"];
+const ASIDES: [&str; 3] = ["denied", "proposed", "open"];
 
 pub(crate) struct Corpus {
     pub(crate) units: Vec<Unit>,
@@ -64,8 +64,8 @@ impl Corpus {
         let centre: Vec<f64> = self.tokens.iter().map(central).collect();
         let top = centre.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let asked = |tokens: Option<&BTreeSet<String>>| {
-            let terms = ask.terms.iter().filter(|(_, term)| tokens.is_none_or(|tokens| tokens.contains(term)));
-            terms.map(|(_, term)| self.rarity(term)).sum::<f64>()
+            let terms = ask.terms.keys().filter(|term| tokens.is_none_or(|tokens| tokens.contains(*term)));
+            terms.map(|term| self.rarity(term)).sum::<f64>()
         };
         let all = asked(None).max(f64::MIN_POSITIVE);
         let query: Vec<f64> = self.tokens.iter().map(|tokens| asked(Some(tokens)) / all).collect();

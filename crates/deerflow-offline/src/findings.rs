@@ -2,7 +2,7 @@
 
 use crate::ask::{Ask, LIST, REASONS, SUMMARY};
 use crate::conversation::Document;
-use crate::corpus::{ASIDES, Corpus, Mark};
+use crate::corpus::{Corpus, Mark};
 use crate::lexicon::{is_generic, tokens};
 use crate::themes::{Theme, gather};
 use crate::units::Place;
@@ -10,6 +10,10 @@ use deerflow_core::text;
 use std::collections::BTreeSet;
 
 const MAX_TABLES: usize = 3;
+/// Headings after the main part: figures, and the asides of [`Mark`].
+const SECTIONS: [&str; 4] = [FIGURES, "denied", "proposed", OPEN];
+pub(crate) const FIGURES: &str = "figures";
+pub(crate) const OPEN: &str = "open";
 
 pub(crate) struct Findings<'a> {
     pub(crate) ask: &'a Ask,
@@ -17,11 +21,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) corpus: Corpus,
     /// The main part, by theme or by file.
     pub(crate) themes: Vec<Theme>,
-    pub(crate) figures: Vec<usize>,
     /// Indices of tables worth showing whole.
     pub(crate) tables: Vec<usize>,
-    /// What is no finding, by [`ASIDES`].
-    pub(crate) asides: Vec<(&'static str, Vec<usize>)>,
+    /// What else is quoted, each under its heading.
+    pub(crate) sections: [(&'static str, Vec<usize>); SECTIONS.len()],
     /// Words of the request that no source has.
     pub(crate) missing: Vec<&'a str>,
     /// Nothing fits the request; the points are the general ones.
@@ -47,26 +50,26 @@ impl<'a> Findings<'a> {
             themes.retain(|theme| !theme.quotes.is_empty());
         }
         let mut used: BTreeSet<usize> = themes.iter().flat_map(|theme| &theme.quotes).copied().collect();
-        let mut take = |candidates: Vec<(usize, f64)>, count: usize| {
-            let mut chosen = corpus.pick(candidates.into_iter().filter(|(at, _)| !used.contains(at)).collect(), count);
-            chosen.sort_unstable();
-            used.extend(&chosen);
-            chosen
-        };
-        let figures = take(corpus.prose(|_, mark| mark.figure && mark.aside.is_none()), 8);
-        let asides = ASIDES.map(|aside| (aside, take(corpus.prose(|_, mark| mark.aside == Some(aside)), 6))).to_vec();
+        let sections = SECTIONS.map(|name| {
+            let fits =
+                |mark: &Mark| mark.aside == Some(name) || (name == FIGURES && mark.figure && mark.aside.is_none());
+            let mut quotes = corpus.pick(corpus.prose(|at, mark| fits(mark) && !used.contains(&at)), 8);
+            quotes.sort_unstable();
+            used.extend(&quotes);
+            (name, quotes)
+        });
         // Words of movement have too many names to be missed.
         let vague = |term: &str| is_generic(term) || ["fall", "rise"].contains(&term);
         let said: BTreeSet<&String> = corpus.tokens.iter().flatten().collect();
-        let missed = ask.terms.iter().filter(|(_, term)| !vague(term) && !said.contains(term));
-        let missing = missed.map(|(word, _)| word.as_str()).collect();
-        let text = |at: &usize| corpus.tables[*at].rows[1..].concat().join(" ");
-        let touched = |at: &usize| tokens(&text(at)).iter().any(|own| ask.terms.iter().any(|(_, term)| term == own));
+        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && !said.contains(term));
+        let missing = missed.map(|(_, word)| word.as_str()).collect();
+        let text = |at: &usize| corpus.tables[*at].rows.concat().join(" ");
+        let touched = |at: &usize| tokens(&text(at)).iter().any(|own| ask.terms.contains_key(own));
         let mut tables: Vec<usize> = (0..corpus.tables.len()).collect();
         tables.retain(|at| text(at).contains(|c: char| c.is_ascii_digit()));
         tables.sort_by_cached_key(|at| !touched(at));
         tables.truncate(MAX_TABLES);
-        Self { ask, documents, corpus, themes, figures, tables, asides, missing, off_topic }
+        Self { ask, documents, corpus, themes, sections, tables, missing, off_topic }
     }
 
     /// `“…” (notes.pdf, p. 3)`

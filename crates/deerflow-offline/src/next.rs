@@ -68,7 +68,7 @@ impl Step<'_> {
             _ if !self.offered("write_file") => return self.finish(report::summary(&found, ask.say("no-tool"))),
             (_, []) => path,
             // The name may be taken, and the file there is not ours to replace.
-            (_, [_]) => path.replace(".md", "-2.md").replace(".txt", "-2.txt"),
+            (_, [_]) => path.replacen('.', "-2.", 1),
             (_, [.., (_, error)]) => {
                 let why = ask.say_of("not-written", error.as_deref().unwrap_or_default());
                 return self.finish(report::summary(&found, &why));

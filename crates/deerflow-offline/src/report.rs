@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use crate::conversation::{Document, file_name};
 use crate::corpus::Corpus;
-use crate::findings::Findings;
+use crate::findings::{FIGURES, Findings, OPEN};
 use crate::lexicon::{cue, has, is_generic, is_han, is_listed, stem, words};
 use crate::themes::{Theme, capital};
 use deerflow_core::text;
@@ -20,8 +20,8 @@ fn subject_and_kind(ask: &Ask, uploads: &[String]) -> (String, String) {
     let name = uploads.first().map_or("", |path| file_name(path));
     let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
     let telling = |word: &&str| !is_listed("task", &stem(word)) && !is_listed("dull", word);
-    let asked = ask.terms.iter().find(|(word, stem)| !is_generic(stem) && !word.contains(is_han));
-    let subject = words(&name).into_iter().find(telling).or(asked.map(|(word, _)| word.as_str()));
+    let asked = ask.terms.iter().find(|(stem, word)| !is_generic(stem) && !word.contains(is_han));
+    let subject = words(&name).into_iter().find(telling).or(asked.map(|(_, word)| word.as_str()));
     let subject = if name.contains(is_han) { Some(text::head(name.trim(), 20)) } else { subject };
     (subject.filter(|word| *word != kind).unwrap_or(ask.say("file")).to_lowercase(), kind.to_lowercase())
 }
@@ -51,11 +51,13 @@ pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
         }
     };
     section(if found.off_topic { "summary" } else { ask.task }, main_part(found));
-    let tables = found.tables.iter().map(|at| table(found, *at));
-    section("figures", bullets(found, &found.figures).into_iter().chain(tables).collect());
-    for (aside, quotes) in &found.asides {
-        let gaps = if *aside == "open" { gaps(found) } else { Vec::new() };
-        section(aside, bullets(found, quotes).into_iter().chain(gaps).collect());
+    for (name, quotes) in &found.sections {
+        let more = match *name {
+            FIGURES => found.tables.iter().map(|at| table(found, *at)).collect(),
+            OPEN => gaps(found),
+            _ => Vec::new(),
+        };
+        section(name, bullets(found, quotes).into_iter().chain(more).collect());
     }
     section("not-used", failures(found.documents));
     out.join("\n") + "\n"
@@ -145,7 +147,8 @@ pub(crate) fn summary(found: &Findings, last: &str) -> String {
         let mut best: Vec<usize> =
             found.themes.iter().flat_map(|part| part.quotes.iter().take(each)).copied().collect();
         best.sort_unstable();
-        lines.extend(bullets(found, if best.is_empty() { &found.figures } else { &best }));
+        lines.extend(bullets(found, &best));
+        lines.extend(best.is_empty().then(|| ask.say("no-sentence").to_owned()));
     }
     lines.push(String::new());
     lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));

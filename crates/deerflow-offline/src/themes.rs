@@ -105,8 +105,8 @@ fn shared(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
         let words = words(&corpus.units[at].text).into_iter().map(|word| (word, stem(word)));
         let common =
             |word: &str, stem: &str| word.starts_with(char::is_lowercase) && stem.len() > 3 && !is_generic(stem);
-        let asked = |stem: &String| ask.terms.iter().any(|(_, term)| term == stem);
-        let keys = words.filter(|(word, stem)| (common(word, stem) || is_listed("subject", stem)) && !asked(stem));
+        let telling = |word: &str, stem: &str| common(word, stem) || is_listed("subject", stem);
+        let keys = words.filter(|(word, stem)| telling(word, stem) && !ask.terms.contains_key(stem));
         for key in keys.map(|(_, stem)| stem).collect::<BTreeSet<_>>() {
             let weight = if is_listed("subject", &key) { 9.0 } else { 1.0 };
             let (count, gain) = gains.entry(key).or_default();
