@@ -201,7 +201,7 @@ async fn an_exchange_is_recorded_and_replayed() {
     let (ran, first) = world.run_json(&["look", "--thread", "t"]).await;
     ran.expect_code(0);
     let recorded = std::fs::read_to_string(&tape).unwrap();
-    assert_eq!(recorded.lines().count(), 2);
+    assert_eq!(recorded.lines().count(), 3, "a header and two exchanges");
     assert!(!recorded.contains("test-key-123456"), "no key on the tape");
 
     let again = World::offline();
