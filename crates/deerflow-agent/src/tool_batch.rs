@@ -125,10 +125,7 @@ impl Run<'_> {
             name,
             status: outcome.message.as_tool().map(|t| t.status).unwrap_or_default(),
             elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            summary: text::ellipsis(
-                outcome.message.text().lines().find(|l| !l.trim().is_empty()).unwrap_or_default(),
-                200,
-            ),
+            summary: summarise(&outcome.message.text()),
         };
         events.send(event).await;
         let mut update = outcome.update;
@@ -231,6 +228,16 @@ pub(crate) async fn call_tool(scope: EffectScope<'_>, request: ToolRequest) -> R
             );
             Ok(ToolOutcome::error(&call, text))
         }
+    }
+}
+
+/// The first line of a result, with the exit code of a command that failed.
+fn summarise(result: &str) -> String {
+    let mut lines = result.lines().filter(|line| !line.trim().is_empty());
+    let first = text::ellipsis(lines.next().unwrap_or_default(), 200);
+    match result.trim_end().lines().next_back().and_then(|last| last.strip_prefix("Exit Code: ")) {
+        Some(code) => format!("{first} (exit code {})", text::head(code, 10)),
+        None => first,
     }
 }
 

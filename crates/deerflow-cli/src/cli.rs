@@ -11,14 +11,16 @@ Examples:
   deerflow resume my-thread
   deerflow models
 
-With no configuration, a key in the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) picks the model; with none, the
-built-in offline model answers. Files, threads and the database live in DEER_FLOW_HOME (default ~/.deer-flow).
+With no configuration, a key in the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …)
+picks the model; with none, the built-in offline model answers. Files, threads and the
+database live in DEER_FLOW_HOME (default ~/.deer-flow).
 
-Exit codes: 0 done, 1 run failed, 2 wrong usage or configuration, 3 needs an answer from you, 130 interrupted.";
+Exit codes: 0 done, 1 run failed, 2 wrong usage or configuration,
+3 needs an answer from you, 130 interrupted.";
 
 /// Give it a task and files; it plans, works in its own isolated computer, and hands back finished work.
 #[derive(Debug, Parser)]
-#[command(name = "deerflow", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "deerflow", version, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     /// Configuration file [default: $DEER_FLOW_CONFIG_PATH, ./config.yaml, then config.yaml in DEER_FLOW_HOME]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -120,7 +122,7 @@ pub(crate) enum ThreadsCommand {
     /// List conversations, most recently used first
     List {
         /// How many
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
         /// Print JSON
         #[arg(long)]

@@ -12,7 +12,7 @@ mod threads;
 mod watch;
 
 use crate::cli::{Cli, Command};
-pub(crate) use clarify::message as question_message;
+pub(crate) use clarify::{message as question_message, question};
 pub(crate) use watch::Ended;
 
 use crate::failure::Failure;
@@ -38,7 +38,14 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
 /// Prints a line on standard output; a closed pipe ends the output, not the program.
 pub(crate) fn say(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            // What was asked for cannot be handed over; going on would pretend that it was.
+            let _ = writeln!(std::io::stderr().lock(), "error: cannot write the output: {error}");
+            std::process::exit(i32::from(crate::failure::RUN));
+        }
+        _ => {}
+    }
 }
 
 /// Prints a value as JSON.

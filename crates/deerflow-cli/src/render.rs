@@ -8,7 +8,7 @@ mod terminal;
 
 use crate::cli::ShowArgs;
 use crate::commands::{Ended, question_message};
-use deerflow_core::{AgentEvent, JsonMap, Usage, text};
+use deerflow_core::{AgentEvent, JsonMap, RunStatus, Usage, text};
 use deerflow_runtime::RunHandle;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -34,7 +34,7 @@ pub(crate) struct Renderer(Box<dyn Show>);
 impl Renderer {
     pub(crate) fn new(args: ShowArgs) -> Self {
         Self(if args.json {
-            Box::new(json::JsonLines)
+            Box::new(json::JsonLines::default())
         } else if args.quiet {
             Box::new(quiet::Quiet)
         } else if std::io::stderr().is_terminal() {
@@ -65,19 +65,21 @@ impl Renderer {
     pub(crate) fn abandon(&mut self) {
         self.0.ended();
     }
-    /// Reads a line from the user.
-    pub(crate) async fn ask(&mut self) -> std::io::Result<String> {
-        // Not awaited to the end when the user interrupts: the process ends then.
-        tokio::task::spawn_blocking(|| {
+    /// Reads a line from the user; `None` when they interrupt.
+    pub(crate) async fn ask(&mut self) -> std::io::Result<Option<String>> {
+        // The reading thread is left behind when the user interrupts: the process ends then.
+        let line = tokio::task::spawn_blocking(|| {
             use std::io::Write as _;
             let mut err = std::io::stderr();
-            let _ = write!(err, "> ");
+            let _ = write!(err, "your answer (a number picks an option) > ");
             let _ = err.flush();
             let mut line = String::new();
             std::io::stdin().read_line(&mut line).map(|_| line)
-        })
-        .await
-        .map_err(std::io::Error::other)?
+        });
+        tokio::select! {
+            line = line => line.map_err(std::io::Error::other)?.map(Some),
+            _ = tokio::signal::ctrl_c() => Ok(None),
+        }
     }
 }
 
@@ -106,6 +108,11 @@ pub(crate) fn describe_call(name: &str, args: &JsonMap) -> String {
     };
     let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
     if detail.is_empty() { name.to_owned() } else { format!("{name} {}", text::ellipsis(&detail, 90)) }
+}
+
+/// The exit code that the summary of a command's result ends with, when it is not 0.
+fn exit_code(summary: &str) -> Option<&str> {
+    summary.rsplit_once("(exit code ")?.1.strip_suffix(')')
 }
 
 fn seconds(duration: Duration) -> String {
@@ -151,6 +158,10 @@ fn show_path(path: &Path) -> String {
 
 /// The last words of the agent, or its question.
 fn answer(ended: &Ended) -> Option<String> {
+    if ended.outcome.status == RunStatus::Error {
+        // The reason is the error message's to tell.
+        return None;
+    }
     if let Some(question) = question_message(&ended.state) {
         return Some(question.text().into_owned());
     }

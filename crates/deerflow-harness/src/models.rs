@@ -24,13 +24,18 @@ pub enum ModelChoiceError {
         known: Vec<String>,
     },
     /// It is configured, but cannot be used.
-    #[error("model {name} cannot be used: {reason}")]
+    #[error("{}", unusable_text(.name, .reason))]
     Unusable {
         /// Its name.
         name: String,
         /// Why.
         reason: String,
     },
+}
+
+fn unusable_text(name: &str, reason: &str) -> String {
+    // Some reasons name the model themselves.
+    if reason.contains(name) { reason.to_owned() } else { format!("model {name} cannot be used: {reason}") }
 }
 
 fn hint(nearest: &Option<String>, known: &[String]) -> String {

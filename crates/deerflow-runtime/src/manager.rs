@@ -39,7 +39,9 @@ pub enum RuntimeError {
     #[error("there is no thread {0}; hint: `deerflow threads list` shows yours")]
     NoThread(ThreadId),
     /// The last run of the thread ended well.
-    #[error("thread {0} has nothing to resume: its last run is complete")]
+    #[error(
+        "thread {0} has nothing to resume: its last run is complete; hint: say more with: deerflow run \"…\" --thread {0}"
+    )]
     NothingToResume(ThreadId),
 }
 
@@ -250,13 +252,20 @@ async fn run<S: RuntimeStore>(
     earlier: Usage,
 ) -> Result<Finished, RuntimeError> {
     store.start(&fence).await?;
+    tracing::info!(run_id = %ctx.run_id, thread_id = %ctx.thread_id, model = agent.model, "run started");
     let log = Arc::new(RunLog { store: store.clone(), fence: fence.clone() });
     let error = match agent.agent.with_step_log(log).run(&ctx, start).await {
-        Ok(done) => return Ok(Finished { outcome: done.outcome, state: done.state }),
+        Ok(done) => {
+            let (status, usage) = (done.outcome.status.as_str(), &done.outcome.usage);
+            tracing::info!(run_id = %ctx.run_id, status, tokens = usage.total_tokens, "run finished");
+            return Ok(Finished { outcome: done.outcome, state: done.state });
+        }
         Err(error) => error,
     };
     let cancelled = error.is_cancelled();
-    if !cancelled {
+    if cancelled {
+        tracing::info!(run_id = %ctx.run_id, "run interrupted");
+    } else {
         tracing::error!(run_id = %ctx.run_id, %error, "run failed");
     }
     let head = store.load(&Lineage::root(ctx.thread_id.clone()), None).await?;

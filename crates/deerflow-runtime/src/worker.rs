@@ -56,6 +56,12 @@ impl WorkerLock {
         &self.worker
     }
 
+    /// Whether a worker of this machine is alive, asked by somebody who is none.
+    #[must_use]
+    pub fn is_held(home: &Path, worker: &Worker) -> bool {
+        holds_lock(&home.join("workers").join(format!("{}.lock", worker.id)))
+    }
+
     /// Whether a worker of this machine is alive.
     #[must_use]
     pub fn is_alive(&self, worker: &Worker) -> bool {

@@ -79,11 +79,18 @@ impl Tool for ReadFile {
     }
 }
 
+/// A page the user gave is read for what it says. One that is being worked on is read as its source, which edits must match.
+fn is_web_page(path: &VirtualPath) -> bool {
+    path.is_within(&VirtualPath::uploads()) && DocumentKind::from_name(path.file_name()) == Some(DocumentKind::Html)
+}
+
 impl ReadFile {
     async fn load(&self, sandbox: &dyn Sandbox, path: &VirtualPath) -> Result<Loaded, ToolError> {
         match sandbox.read_text(path).await {
             // A document may by chance have only bytes that could be text.
-            Ok(file) if !["%PDF-", "PK\x03\x04"].iter().any(|magic| file.text.starts_with(magic)) => {
+            Ok(file)
+                if !is_web_page(path) && !["%PDF-", "PK\x03\x04"].iter().any(|magic| file.text.starts_with(magic)) =>
+            {
                 Ok(Loaded { text: file.text.replace("\r\n", "\n"), notes: Vec::new() })
             }
             Ok(_) | Err(SandboxError::Binary { .. } | SandboxError::TooLarge { .. }) => {
@@ -114,7 +121,14 @@ impl ReadFile {
         let detected = tokio::task::spawn_blocking(detect).await;
         let (kind, bytes) = detected.map_err(|error| ToolError::Respond(format!("Cannot read {path}: {error}")))?;
         match kind {
-            DocumentKind::Pdf | DocumentKind::Docx | DocumentKind::Xlsx | DocumentKind::Pptx | DocumentKind::Epub => {
+            DocumentKind::Pdf
+            | DocumentKind::Docx
+            | DocumentKind::Xlsx
+            | DocumentKind::Pptx
+            | DocumentKind::Epub
+            | DocumentKind::Html
+                if kind != DocumentKind::Html || is_web_page(path) =>
+            {
                 let read = self.bench.documents.read(sandbox.id(), &name, bytes).await;
                 let document =
                     read.map_err(|error| ToolError::Respond(format!("Cannot read {path} as text: {error}")))?;

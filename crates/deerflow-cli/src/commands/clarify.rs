@@ -1,7 +1,7 @@
 //! A run that ended with a question.
 
 use super::watch::Ended;
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
 use deerflow_core::{Message, ThreadState};
@@ -35,7 +35,7 @@ pub(crate) async fn answer(
         ));
         return Ok(None);
     }
-    let line = renderer.ask().await.map_err(Failure::run)?;
+    let Some(line) = renderer.ask().await.map_err(Failure::run)? else { std::process::exit(i32::from(INTERRUPTED)) };
     let line = line.trim();
     if line.is_empty() {
         renderer

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::render::Renderer;
 use deerflow_core::{MessageKind, ThreadState};
 use deerflow_sandbox::{ThreadPaths, VirtualPath};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Largest file handed over.
@@ -38,6 +38,7 @@ pub(crate) async fn deliver(
         ThreadPaths::new(app.config.home(), app.user.as_str(), ended.thread_id.as_str()).map_err(Failure::run)?;
     let sandbox =
         app.harness.sandbox().acquire(app.user.as_str(), ended.thread_id.as_str()).await.map_err(Failure::run)?;
+    let mut delivered = Delivered::load(paths.thread_dir().join("delivered.json"));
     for virtual_path in presented {
         let Some(relative) = virtual_path.strip_prefix("/mnt/user-data/outputs/") else { continue };
         let Some(output) = output else {
@@ -52,11 +53,67 @@ pub(crate) async fn deliver(
                 continue;
             }
         };
-        let target = output.join(relative);
+        let wanted = output.join(relative);
+        let target = delivered.place(&wanted, &bytes);
+        if target != wanted {
+            renderer.note(&format!("{} is not ours to replace; the new one is {}", wanted.display(), target.display()));
+        }
         write(&target, &bytes).map_err(|e| Failure::run(format!("cannot write {}: {e}", target.display())))?;
+        delivered.note(&target, &bytes);
         files.push(target);
     }
+    delivered.save();
     Ok(files)
+}
+
+/// What earlier runs of the thread have put where, by a digest: that may be replaced, a file that somebody else wrote or
+/// changed may not.
+struct Delivered {
+    file: PathBuf,
+    digests: BTreeMap<PathBuf, u64>,
+}
+
+impl Delivered {
+    fn load(file: PathBuf) -> Self {
+        let digests =
+            std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        Self { file, digests }
+    }
+
+    /// `wanted`, or the next free name beside it.
+    fn place(&self, wanted: &Path, bytes: &[u8]) -> PathBuf {
+        let stem = wanted.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let extension = wanted.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+        let names = std::iter::once(wanted.to_owned())
+            .chain((1..).map(|n| wanted.with_file_name(format!("{stem}_{n}{extension}"))));
+        let free = |path: &PathBuf| match std::fs::read(path) {
+            Ok(old) => old == bytes || self.digests.get(&absolute(path)) == Some(&digest(&old)),
+            Err(_) => std::fs::symlink_metadata(path).is_err(),
+        };
+        names.take(1000).find(free).unwrap_or_else(|| wanted.to_owned())
+    }
+
+    fn note(&mut self, target: &Path, bytes: &[u8]) {
+        self.digests.insert(absolute(target), digest(bytes));
+    }
+
+    fn save(&self) {
+        // Without it the next delivery takes a new name; nothing is lost.
+        if let Ok(bytes) = serde_json::to_vec(&self.digests) {
+            let _ = std::fs::write(&self.file, bytes);
+        }
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher as _;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 fn write(target: &Path, bytes: &[u8]) -> std::io::Result<()> {

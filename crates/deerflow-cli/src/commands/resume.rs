@@ -22,7 +22,7 @@ pub(crate) async fn resume(config: Option<PathBuf>, args: ResumeArgs) -> Result<
     let mut renderer = Renderer::new(args.show);
     let ended = follow(&app, started, &mut renderer, args.output.as_deref()).await?;
     clarify::answer(&ended, false, &mut renderer).await?;
-    let result = conclude(&ended, &mut renderer);
+    let result = conclude(&ended, args.output.as_deref(), &mut renderer);
     app.store.close().await;
     result
 }

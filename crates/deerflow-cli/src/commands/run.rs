@@ -14,7 +14,7 @@ use deerflow_runtime::{RunRequest, Started};
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Longest prompt read from standard input.
 const PROMPT_BYTES: u64 = 4 * 1024 * 1024;
@@ -55,7 +55,7 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         match clarify::answer(&ended, interactive, &mut renderer).await? {
             Some(reply) => message = reply,
             None => {
-                let result = conclude(&ended, &mut renderer);
+                let result = conclude(&ended, args.output.as_deref(), &mut renderer);
                 app.store.close().await;
                 return result;
             }
@@ -68,7 +68,7 @@ pub(crate) async fn follow(
     app: &App,
     started: Started,
     renderer: &mut Renderer,
-    output: Option<&std::path::Path>,
+    output: Option<&Path>,
 ) -> Result<Ended, Failure> {
     if let Some(dead) = &started.recovered {
         renderer.note(&format!(
@@ -83,20 +83,42 @@ pub(crate) async fn follow(
 }
 
 /// The exit code of a run that has ended.
-pub(crate) fn conclude(ended: &Ended, renderer: &mut Renderer) -> Result<(), Failure> {
+pub(crate) fn conclude(ended: &Ended, output: Option<&Path>, renderer: &mut Renderer) -> Result<(), Failure> {
+    let resume = match output {
+        Some(output) => format!("deerflow resume {} --output {}", ended.thread_id, output.display()),
+        None => format!("deerflow resume {}", ended.thread_id),
+    };
+    if ended.outcome.status == RunStatus::Success
+        && let Some(limit) = ended.outcome.stop_reason.as_deref().and_then(limit_in_words)
+    {
+        renderer.note(&format!("{limit}; go on with: deerflow run \"continue\" --thread {}", ended.thread_id));
+    }
     match ended.outcome.status {
         RunStatus::Success if clarify::question(&ended.state).is_some() => Err(Failure::silent(NEEDS_USER)),
         RunStatus::Success => Ok(()),
         RunStatus::Interrupted => {
-            renderer.note(&format!("stopped; go on with: deerflow resume {}", ended.thread_id));
+            renderer.note(&format!("stopped; go on with: {resume}"));
             Err(Failure::silent(INTERRUPTED))
         }
         _ => {
             let reason = ended.outcome.error.clone().unwrap_or_else(|| "the run failed".to_owned());
-            let resume = format!("; hint: when the cause is mended, go on with: deerflow resume {}", ended.thread_id);
-            Err(Failure { message: format!("{reason}{resume}"), code: RUN })
+            Err(Failure {
+                message: format!("{reason}; hint: when the cause is mended, go on with: {resume}"),
+                code: RUN,
+            })
         }
     }
+}
+
+/// What a person should know of the limit that ended a run.
+fn limit_in_words(stop_reason: &str) -> Option<&'static str> {
+    Some(match stop_reason {
+        "turn_capped" => "ended at its limit of model turns (--max-turns), perhaps unfinished",
+        "loop_capped" => "ended because the model repeated itself",
+        "model_length_capped" => "the answer was cut off at the model's output limit",
+        "safety_capped" => "ended because the provider blocked the reply",
+        _ => return None,
+    })
 }
 
 fn read_prompt(argument: &str) -> Result<String, Failure> {
@@ -140,6 +162,9 @@ async fn stage(
     }
     let uploads = staged?;
     for upload in &uploads {
+        if let Some(original) = &upload.original_filename {
+            renderer.note(&format!("{original} is kept as {} in this thread", upload.filename));
+        }
         if let Some(warning) = &upload.warning {
             renderer.note(&format!("{}: {warning}", upload.filename));
         }

@@ -1,24 +1,29 @@
 //! `deerflow threads`.
 
-use super::{say, say_json};
+use super::{question_message, say, say_json};
 use crate::app;
 use crate::cli::ThreadsCommand;
 use crate::failure::Failure;
 use deerflow_core::message::kwargs;
-use deerflow_core::ports::{RunFilter, RunRepo, StepLog, ThreadRepo};
+use deerflow_core::ports::{RunFilter, RunRepo, StepLog, ThreadRepo, ThreadRow};
 use deerflow_core::{Lineage, Message, StoreError, ThreadId, ToolStatus, UserId, text};
+use deerflow_runtime::WorkerLock;
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) -> Result<(), Failure> {
     let config = app::load_config(config)?;
     let store = app::open_store(&config).await?;
     let user = UserId::local();
     let result = match command {
-        ThreadsCommand::List { limit, json } => list(&*store, &user, limit, json).await,
-        ThreadsCommand::Show { thread, json } => show(&*store, &user, &parse(&thread)?, json).await,
+        ThreadsCommand::List { limit, json } => list(&*store, &user, config.home(), limit, json).await,
+        ThreadsCommand::Show { thread, json } => {
+            let thread_id = parse(&thread)?;
+            let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
+            show(&*store, &user, &thread_id, &paths, json).await
+        }
         ThreadsCommand::Delete { thread, yes } => {
             let thread_id = parse(&thread)?;
             let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
@@ -37,6 +42,10 @@ fn missing(id: &ThreadId) -> Failure {
     Failure::usage(format!("there is no thread {id}; hint: `deerflow threads list` shows yours"))
 }
 
+fn rfc3339(micros: i64) -> String {
+    jiff::Timestamp::from_microsecond(micros).map(|t| t.to_string()).unwrap_or_default()
+}
+
 fn date(micros: i64) -> String {
     let zone = jiff::tz::TimeZone::system();
     jiff::Timestamp::from_microsecond(micros)
@@ -44,21 +53,52 @@ fn date(micros: i64) -> String {
         .unwrap_or_default()
 }
 
-async fn list(store: &impl ThreadRepo, user: &UserId, limit: u32, json: bool) -> Result<(), Failure> {
+/// A thread's status for people: what its row cannot know is whether a process still works on it, and whether it asks.
+async fn status(
+    store: &(impl StepLog + RunRepo),
+    user: &UserId,
+    home: &Path,
+    row: &ThreadRow,
+) -> Result<String, Failure> {
+    if row.status == "busy" {
+        let filter = RunFilter { thread_id: Some(row.thread_id.clone()), limit: 1, ..RunFilter::default() };
+        let last = store.runs(user, filter).await.map_err(Failure::run)?.into_iter().next();
+        let dead = last.is_some_and(|run| !WorkerLock::is_held(home, &run.worker));
+        return Ok(if dead { "cut off".to_owned() } else { row.status.clone() });
+    }
+    let head = store.load(&Lineage::root(row.thread_id.clone()), None).await.map_err(Failure::run)?;
+    let asks = head.is_some_and(|h| question_message(&h.state).is_some());
+    Ok(if asks { "asks you".to_owned() } else { row.status.clone() })
+}
+
+async fn list(
+    store: &(impl ThreadRepo + StepLog + RunRepo),
+    user: &UserId,
+    home: &Path,
+    limit: u32,
+    json: bool,
+) -> Result<(), Failure> {
     let rows = store.threads(user, limit, 0).await.map_err(Failure::run)?;
     if json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|r| json!({"thread_id": r.thread_id, "title": r.title, "status": r.status, "created_at": r.created_at, "updated_at": r.updated_at}))
+            .map(|r| {
+                json!({
+                    "thread_id": r.thread_id, "title": r.title, "status": r.status,
+                    "created_at": rfc3339(r.created_at), "updated_at": rfc3339(r.updated_at),
+                })
+            })
             .collect();
         return say_json(&rows);
     }
     if rows.is_empty() {
         say("no threads yet");
     }
+    let width = rows.iter().map(|r| r.thread_id.as_str().len()).max().unwrap_or(0);
     for row in rows {
+        let status = status(store, user, home, &row).await?;
         let title = text::ellipsis(row.title.as_deref().unwrap_or("(no title)"), 60);
-        say(&format!("{}  {}  {:11}  {title}", row.thread_id, date(row.updated_at), row.status));
+        say(&format!("{:width$}  {}  {status:11}  {title}", row.thread_id.as_str(), date(row.updated_at)));
     }
     Ok(())
 }
@@ -67,6 +107,7 @@ async fn show(
     store: &(impl ThreadRepo + StepLog + RunRepo),
     user: &UserId,
     id: &ThreadId,
+    paths: &ThreadPaths,
     json: bool,
 ) -> Result<(), Failure> {
     let thread = store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
@@ -75,7 +116,7 @@ async fn show(
     if json {
         return say_json(&json!({
             "thread_id": thread.thread_id, "title": thread.title, "status": thread.status,
-            "created_at": thread.created_at, "updated_at": thread.updated_at, "values": state,
+            "created_at": rfc3339(thread.created_at), "updated_at": rfc3339(thread.updated_at), "values": state,
         }));
     }
     say(&format!("{}  {}  {}", thread.thread_id, thread.title.as_deref().unwrap_or("(no title)"), thread.status));
@@ -83,7 +124,11 @@ async fn show(
         show_message(message);
     }
     for path in state.artifacts.iter().flatten() {
-        say(&format!("\nfile  {path}"));
+        let relative = path.strip_prefix("/mnt/user-data/outputs/").unwrap_or(path);
+        say(&format!("\nfile  {}", paths.outputs().join(relative).display()));
+    }
+    if let Some(question) = question_message(&state) {
+        say(&format!("\n{}\n\nAnswer with: deerflow run \"your answer\" --thread {id}", question.text()));
     }
     let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
     if let Some(run) = store.runs(user, filter).await.map_err(Failure::run)?.first()

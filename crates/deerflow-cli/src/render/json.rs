@@ -1,12 +1,16 @@
 //! One JSON object per line, for programs. `type` tells them apart; see `docs/cli.md`.
 
 use super::{Show, answer};
-use crate::commands::{Ended, say};
+use crate::commands::{Ended, question, say};
 use deerflow_core::AgentEvent;
 use deerflow_runtime::RunHandle;
 use serde_json::{Value, json};
 
-pub(super) struct JsonLines;
+/// Says nothing after the last line.
+#[derive(Default)]
+pub(super) struct JsonLines {
+    finished: bool,
+}
 
 fn emit(value: Value) {
     // U+2028 and U+2029 end a line for some readers.
@@ -55,15 +59,19 @@ impl Show for JsonLines {
     }
 
     fn finished(&mut self, ended: &Ended) {
+        self.finished = true;
         emit(json!({
             "type": "run_finished", "run_id": ended.run_id, "thread_id": ended.thread_id, "status": ended.outcome.status,
             "error": ended.outcome.error, "stop_reason": ended.outcome.stop_reason, "answer": answer(ended),
+            "question": question(&ended.state),
             "artifacts": ended.state.artifacts.clone().unwrap_or_default(), "files": ended.files, "title": ended.state.title,
             "usage": ended.usage, "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
         }));
     }
 
     fn note(&mut self, text: &str) {
-        emit(json!({"type": "note", "text": text}));
+        if !self.finished {
+            emit(json!({"type": "note", "text": text}));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Plain lines for logs and pipes: progress on stderr, the answer on stdout.
 
-use super::{Show, answer, closing, describe_call, seconds};
+use super::{Show, answer, closing, describe_call, exit_code, seconds};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, ToolStatus, text};
 use deerflow_runtime::RunHandle;
@@ -40,7 +40,10 @@ impl Show for Plain {
                 let call = self.running.remove(call_id).unwrap_or_else(|| name.clone());
                 let took = seconds(Duration::from_millis(*elapsed_ms));
                 match status {
-                    ToolStatus::Success => progress(&format!("✓ {call}  {took}")),
+                    ToolStatus::Success => match exit_code(summary) {
+                        Some(code) => progress(&format!("! {call}  {took}  exit code {code}")),
+                        None => progress(&format!("✓ {call}  {took}")),
+                    },
                     ToolStatus::Error => progress(&format!("✗ {call}  {took}  {}", text::ellipsis(summary, 120))),
                 }
             }

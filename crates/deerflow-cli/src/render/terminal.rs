@@ -1,7 +1,7 @@
 //! A run on a terminal: a spinner per tool call, streamed Markdown, colours.
 
 use super::markdown::{Blocks, render};
-use super::{Show, answer, closing, describe_call, seconds};
+use super::{Show, answer, closing, describe_call, exit_code, seconds};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, JsonMap, ToolStatus, text};
 use deerflow_runtime::RunHandle;
@@ -76,6 +76,9 @@ impl Show for Terminal {
                 self.thinking = Some(self.spinner(format!("{model} is thinking")));
             }
             AgentEvent::ModelDelta { message_id, delta } if self.streams && !delta.text.is_empty() => {
+                if let (Some(bar), true) = (&self.thinking, self.streamed.as_ref() != Some(message_id)) {
+                    bar.set_message("writing");
+                }
                 self.streamed = Some(message_id.clone());
                 if let Some(block) = self.blocks.push(&delta.text) {
                     self.print(&block);
@@ -111,6 +114,11 @@ impl Show for Terminal {
                 };
                 let took = dim(&seconds(Duration::from_millis(*elapsed_ms)));
                 match status {
+                    ToolStatus::Success if exit_code(summary).is_some() => {
+                        let code = exit_code(summary).unwrap_or_default();
+                        let mark = "!".if_supports_color(Stream::Stderr, |t| t.yellow());
+                        self.line(&format!("{mark} {call}  {took}  {}", dim(&format!("exit code {code}"))));
+                    }
                     ToolStatus::Success => {
                         self.line(&format!("{} {call}  {took}", "✓".if_supports_color(Stream::Stderr, |t| t.green())))
                     }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod config;
 mod crash;
+mod handover;
 mod models;
 mod offline;
 mod support;

@@ -100,6 +100,12 @@ async fn br_103_a_link_out_of_the_sandbox_is_refused() {
 #[tokio::test]
 async fn web_pages_are_shown_as_source_so_that_edits_match() {
     let desk = Desk::new();
+    desk.file(
+        "uploads/page.html",
+        "<html><head><style>b{}</style></head><body><h1>Hi</h1><p>There</p></body></html>\n",
+    );
+    let page = read(&desk, "/mnt/user-data/uploads/page.html", json!({})).await;
+    assert!(page.contains("# Hi") && page.contains("There") && !page.contains("style"), "{page}");
     desk.file("workspace/index.html", "<html><body><h1>Hi</h1></body></html>\n");
     assert_eq!(read(&desk, "index.html", json!({})).await, "<html><body><h1>Hi</h1></body></html>\n");
 }
