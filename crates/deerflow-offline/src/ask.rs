@@ -12,15 +12,21 @@ static WORDING: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
 
 /// Tasks: each names a cue and the heading of the main part. The first whose cue fits is taken.
 pub(crate) const REASONS: &str = "reasons";
+pub(crate) const COMPARE: &str = "compare";
 pub(crate) const LIST: &str = "list";
 pub(crate) const SUMMARY: &str = "summary";
-const TASKS: [&str; 4] = [REASONS, "compare", LIST, SUMMARY];
+pub(crate) const QUESTION: &str = "question";
+const TASKS: [&str; 4] = [REASONS, COMPARE, LIST, SUMMARY];
+/// What a question may want to know: names of a cue, and of the cue of an answer with `-told`.
+const WANTED: [&str; 4] = ["duration", "number", "person", "date"];
 
 /// The request, as far as rules see it.
 pub(crate) struct Ask {
     pub(crate) text: String,
     pub(crate) task: &'static str,
     pub(crate) chinese: bool,
+    /// The cue of the answer to a question of a known kind.
+    pub(crate) wanted: Option<String>,
     /// Words of the subject, reduced, and as written.
     pub(crate) terms: BTreeMap<String, String>,
 }
@@ -29,11 +35,13 @@ impl Ask {
     pub(crate) fn new(text: &str) -> Self {
         let han = text.chars().filter(|c| is_han(*c)).count();
         let letters = text.chars().filter(|c| c.is_alphabetic()).count() - han;
-        let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or("question");
+        let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or(QUESTION);
         let own = cue("named-file").replace_all(text, " ");
         let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
         let terms = terms.filter(|(stem, _)| !is_listed("task", stem)).collect();
-        Self { text: text.to_owned(), task, chinese: han * 2 > letters, terms }
+        let wanted = WANTED.into_iter().find(|wanted| has(wanted, text)).filter(|_| task == QUESTION);
+        let wanted = wanted.map(|wanted| format!("{wanted}-told"));
+        Self { text: text.to_owned(), task, chinese: han * 2 > letters, wanted, terms }
     }
 
     /// Whether the request has this cue.

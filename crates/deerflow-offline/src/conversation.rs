@@ -32,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) uploads: Vec<String>,
     /// By path.
     documents: BTreeMap<String, Document>,
+    /// What stands beside an upload is no further one.
+    texts: Vec<String>,
     /// What a listing of the uploads gave.
     pub(crate) listed: Option<Vec<String>>,
     /// Writes: path, and what went wrong.
@@ -51,10 +53,12 @@ impl Turn {
         for message in messages {
             if message.is_genuine_user() {
                 let (request, uploads) = request_and_uploads(message);
+                let mut texts = std::mem::take(&mut turn.texts);
+                texts.extend(cue("text-version").captures_iter(&message.text()).map(|found| found[1].to_owned()));
                 let earlier = turn.earlier || !turn.request.is_empty();
                 // A new upload may have taken an old name.
                 turn.documents.retain(|path, _| !uploads.contains(path));
-                turn = Self { request, uploads, documents: turn.documents, earlier, ..Self::default() };
+                turn = Self { request, uploads, texts, documents: turn.documents, earlier, ..Self::default() };
             }
             turn.earlier |= message.name.as_deref() == Some("summary");
             turn.steps += usize::from(message.as_ai().is_some());
@@ -84,8 +88,9 @@ impl Turn {
             "write_todos" => self.plans += 1,
             "list_uploaded_files" => {
                 let found = serde_json::from_str::<Value>(text).unwrap_or_default();
-                let files = found["files"].as_array().into_iter().flatten().take(MAX_FILES);
-                self.listed = Some(files.filter_map(|file| Some(file["path"].as_str()?.to_owned())).collect());
+                let files = found["files"].as_array().into_iter().flatten();
+                let paths = files.filter_map(|file| Some(file["path"].as_str()?.to_owned()));
+                self.listed = Some(paths.filter(|path| !self.texts.contains(path)).take(MAX_FILES).collect());
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! All documents, cut up, and what each unit is worth for a request.
 
-use crate::ask::{Ask, REASONS};
+use crate::ask::{Ask, COMPARE, QUESTION, REASONS};
 use crate::conversation::Document;
 use crate::lexicon::{has, is_han, tokens};
 use crate::units::{Cutter, Kind, Table, Unit};
@@ -24,6 +24,10 @@ pub(crate) struct Mark {
     /// Share of the request's words that it has, by weight: 0 to 1.
     pub(crate) query: f64,
     pub(crate) cause: bool,
+    /// Says outright what the cause is.
+    pub(crate) root: bool,
+    /// Answers the kind of question that was asked.
+    pub(crate) wanted: bool,
     /// Names a cause or a loss.
     pub(crate) telling: bool,
     pub(crate) figure: bool,
@@ -72,16 +76,24 @@ impl Corpus {
         let is_prose = |unit: &&Unit| matches!(unit.kind, Kind::Sentence | Kind::Item);
         let in_prose: BTreeSet<usize> = self.units.iter().filter(is_prose).map(|unit| unit.source).collect();
         let reasons = ask.task == REASONS;
-        let weights = if reasons { [1.2, 0.7, 1.0, 0.5, 0.4, 0.2] } else { [1.2, 0.7, 0.2, 0.1, 0.4, 0.2] };
+        let weights = match ask.task {
+            REASONS => [1.2, 0.7, 1.0, 0.5, 0.4, 0.2, 0.8, 0.0],
+            COMPARE => [0.2, 0.7, 0.2, 0.1, 0.8, 0.2, 0.0, 0.0],
+            _ => [1.2, 0.7, 0.2, 0.1, 0.4, 0.2, 0.0, 1.5],
+        };
         let mark = |(at, unit): (usize, &Unit)| {
-            let [cause, loss, figure] = ["cause", "loss", "figure"].map(|cue| has(cue, &unit.text));
+            let [cause, loss, figure, root] = ["cause", "loss", "figure", "root"].map(|cue| has(cue, &unit.text));
+            let wanted = ask.wanted.as_ref().is_some_and(|cue| has(cue, &unit.text));
             let under = |cue: &str| unit.section.is_some_and(|at| has(&format!("{cue}-section"), &self.units[at].text));
-            let fits = |aside: &&str| (reasons || *aside != "denied") && (has(aside, &unit.text) || under(aside));
+            // A line of contact under the open points is none.
+            let listed = |aside: &str| under(aside) && (aside != "open" || unit.kind == Kind::Item);
+            let fits = |aside: &&str| (reasons || *aside != "denied") && (has(aside, &unit.text) || listed(aside));
             let aside = ASIDES.into_iter().find(fits);
             // What stands under a heading speaks of it.
             let query = query[at].max(unit.section.map_or(0.0, |at| 0.5 * query[at]));
-            let [causes, loses, figures, leads] = [cause, loss, figure, unit.lead].map(f64::from);
-            let parts = [query, centre[at] / top, causes, loses, figures, leads];
+            let [causes, loses, figures, leads, roots, told] =
+                [cause || root, loss, figure, unit.lead, root, wanted].map(f64::from);
+            let parts = [query, centre[at] / top, causes, loses, figures, leads, roots, told];
             let worth: f64 = weights.iter().zip(parts).map(|(weight, part)| weight * part).sum();
             let question = unit.text.ends_with(['?', '？']);
             let han = unit.text.chars().filter(|c| is_han(*c)).count();
@@ -91,9 +103,12 @@ impl Corpus {
                 4..=80 => 0.7,
                 _ => 0.4,
             };
-            let row = unit.kind == Kind::Row && !in_prose.contains(&unit.source);
+            // The table stands for its rows, unless one is asked for.
+            let asked = query > 0.0 && (ask.task == QUESTION || !in_prose.contains(&unit.source));
+            let row = unit.kind == Kind::Row && asked && !reasons;
             let prose = (is_prose(&unit) || row) && (!question || aside == Some("open"));
-            Mark { score: worth * length, query, cause, telling: cause || loss, figure, aside, prose }
+            let telling = cause || root || loss;
+            Mark { score: worth * length, query, cause: cause || root, root, wanted, telling, figure, aside, prose }
         };
         self.units.iter().enumerate().map(mark).collect()
     }

@@ -1,15 +1,17 @@
 //! What is quoted where.
 
-use crate::ask::{Ask, LIST, REASONS, SUMMARY};
+use crate::ask::{Ask, COMPARE, LIST, QUESTION, REASONS, SUMMARY};
 use crate::conversation::Document;
 use crate::corpus::{Corpus, Mark};
-use crate::lexicon::{is_generic, tokens};
+use crate::lexicon::{has, is_generic, is_han, tokens};
 use crate::themes::{Theme, gather};
-use crate::units::Place;
+use crate::units::{Kind, Place, Unit};
 use deerflow_core::text;
 use std::collections::BTreeSet;
 
 const MAX_TABLES: usize = 3;
+/// Items of a list.
+const MAX_ITEMS: usize = 60;
 /// Headings after the main part: figures, and the asides of [`Mark`].
 const SECTIONS: [&str; 4] = [FIGURES, "denied", "proposed", OPEN];
 pub(crate) const FIGURES: &str = "figures";
@@ -27,21 +29,52 @@ pub(crate) struct Findings<'a> {
     pub(crate) sections: [(&'static str, Vec<usize>); SECTIONS.len()],
     /// Words of the request that no source has.
     pub(crate) missing: Vec<&'a str>,
-    /// Nothing fits the request; the points are the general ones.
+    /// Nothing fits the request.
     pub(crate) off_topic: bool,
+}
+
+/// All items under each heading that is asked for.
+fn listed(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
+    let theme = |(at, unit): (usize, &Unit)| {
+        let about = corpus.tokens[at].iter().any(|token| ask.terms.contains_key(token));
+        let tasks = ask.is("tasks") && has("proposed-section", &unit.text);
+        let own = |item: &usize| corpus.units[*item].section == Some(at) && corpus.units[*item].kind == Kind::Item;
+        let items = || (at..corpus.units.len()).filter(own).take(MAX_ITEMS).collect();
+        (unit.kind == Kind::Heading && (about || tasks)).then(|| Theme::plain(unit.text.clone(), items()))
+    };
+    corpus.units.iter().enumerate().filter_map(theme).filter(|theme| !theme.quotes.is_empty()).collect()
 }
 
 impl<'a> Findings<'a> {
     pub(crate) fn new(ask: &'a Ask, documents: &'a [Document]) -> Self {
         let corpus = Corpus::new(documents, ask);
         let reasons = ask.task == REASONS;
-        let specific = !ask.terms.is_empty() && ask.task != SUMMARY;
+        let han = |unit: &&Unit| unit.text.contains(is_han);
+        // Words of one language are not looked for in another.
+        let foreign = ask.chinese != (corpus.units.iter().filter(han).count() * 2 > corpus.units.len());
+        let specific = !ask.terms.is_empty() && ![SUMMARY, COMPARE].contains(&ask.task) && !foreign;
         let about_causes = reasons && corpus.prose(|_, mark| mark.cause).len() > 1;
-        let off_topic = specific && !about_causes && corpus.marks.iter().all(|mark| mark.query == 0.0);
-        let mut themes = if reasons && !off_topic { gather(&corpus, ask) } else { Vec::new() };
+        // Words of movement have too many names to be missed.
+        let vague = |term: &str| is_generic(term) || ["fall", "rise"].contains(&term);
+        let said: BTreeSet<&String> = corpus.tokens.iter().flatten().collect();
+        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && !said.contains(term));
+        let missing: Vec<&str> = missed.map(|(_, word)| word.as_str()).collect();
+        let best = corpus.marks.iter().map(|mark| mark.query).fold(0.0, f64::max);
+        // A name that no source has: what shares another word with the question is no answer.
+        let stranger = missing.iter().any(|word| word.starts_with(char::is_uppercase)) && best < 0.5;
+        let off_topic = specific && !about_causes && (best == 0.0 || (stranger && ask.task == QUESTION));
+        let mut themes = match ask.task {
+            REASONS => gather(&corpus, ask),
+            LIST => listed(&corpus, ask),
+            _ => Vec::new(),
+        };
         if themes.is_empty() {
             let size = if ask.task == LIST { 20 } else { (corpus.units.len() / 10).clamp(5, 10) };
-            let fits = |mark: &Mark| if specific && !off_topic { mark.query > 0.0 } else { mark.aside.is_none() };
+            let told = corpus.marks.iter().any(|mark| mark.wanted && mark.query > 0.0);
+            let fits = |mark: &Mark| match specific {
+                true => mark.query > 0.0 || (mark.wanted && !told),
+                false => mark.aside.is_none() || ask.task == COMPARE,
+            };
             themes.extend(documents.iter().enumerate().map(|(source, document)| {
                 let own = corpus.prose(|at, mark| corpus.units[at].source == source && fits(mark));
                 let title = if documents.len() > 1 { document.name.clone() } else { String::new() };
@@ -58,15 +91,10 @@ impl<'a> Findings<'a> {
             used.extend(&quotes);
             (name, quotes)
         });
-        // Words of movement have too many names to be missed.
-        let vague = |term: &str| is_generic(term) || ["fall", "rise"].contains(&term);
-        let said: BTreeSet<&String> = corpus.tokens.iter().flatten().collect();
-        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && !said.contains(term));
-        let missing = missed.map(|(_, word)| word.as_str()).collect();
         let text = |at: &usize| corpus.tables[*at].rows.concat().join(" ");
         let touched = |at: &usize| tokens(&text(at)).iter().any(|own| ask.terms.contains_key(own));
         let mut tables: Vec<usize> = (0..corpus.tables.len()).collect();
-        tables.retain(|at| text(at).contains(|c: char| c.is_ascii_digit()));
+        tables.retain(|at| corpus.tables[*at].rows.len() > 1 && text(at).contains(|c: char| c.is_ascii_digit()));
         tables.sort_by_cached_key(|at| !touched(at));
         tables.truncate(MAX_TABLES);
         Self { ask, documents, corpus, themes, sections, tables, missing, off_topic }
@@ -76,10 +104,15 @@ impl<'a> Findings<'a> {
     pub(crate) fn quote(&self, at: usize) -> String {
         let unit = &self.corpus.units[at];
         let text = text::ellipsis(&unit.text, 320);
-        // A quotation may go on in the next sentence.
-        let odd = text.matches(['“', '”', '"']).count() % 2 == 1;
-        let text = if odd { text.trim_matches(['“', '”', '"']) } else { &text };
-        format!("“{text}” {}", self.cite(unit.source, &unit.place))
+        let cite = self.cite(unit.source, &unit.place);
+        let marks = ['“', '”', '"'];
+        let bare = text.trim_matches(marks);
+        // A quotation may go on in the next sentence; one at the edge of the quote stands in marks of its own.
+        match bare.matches(marks).count() % 2 {
+            _ if unit.kind == Kind::Row => format!("{text} {cite}"),
+            1 if bare.len() < text.len() => format!("“{}” {cite}", text.replace('“', "‘").replace(['”', '"'], "’")),
+            _ => format!("“{bare}” {cite}"),
+        }
     }
 
     /// `(notes.pdf, p. 3)`

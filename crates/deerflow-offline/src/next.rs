@@ -1,6 +1,6 @@
 //! The next reply: plan, read, write, present, answer.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, COMPARE};
 use crate::conversation::{Turn, file_name};
 use crate::findings::Findings;
 use crate::report;
@@ -39,8 +39,13 @@ impl Step<'_> {
         if ask.is("cannot") || (!attached && (ask.is("small-talk") || ask.text.is_empty())) {
             return honest("");
         }
+        let mut both = turn.uploads.clone();
+        // One file alone is compared with those of before.
+        if ask.task == COMPARE && attached && both.len() < 2 {
+            both.extend(known.iter().filter(|path| !turn.uploads.contains(path)).cloned());
+        }
         let uploads = match &turn.listed {
-            _ if attached => &turn.uploads,
+            _ if attached => &both,
             Some(listed) if listed.is_empty() => return honest("no-files"),
             Some(listed) => listed,
             None if !known.is_empty() => &known,
@@ -61,9 +66,12 @@ impl Step<'_> {
             return self.finish(report::unreadable(ask, &documents));
         }
         let found = Findings::new(ask, &documents);
+        if found.off_topic {
+            return self.finish(report::off_topic(&found));
+        }
         let path = report::path(ask, uploads);
         let path = match (written, turn.writes.as_slice()) {
-            (Some(path), _) => return self.finish(report::summary(&found, &ask.say_of("report-at", path))),
+            (Some(path), _) => return self.finish(report::summary(&found, &ask.say_of("report-at", file_name(path)))),
             _ if !attached && !ask.is("writes") => return self.finish(report::summary(&found, "")),
             _ if !self.offered("write_file") => return self.finish(report::summary(&found, ask.say("no-tool"))),
             (_, []) => path,

@@ -1,11 +1,12 @@
 //! The report, its name, and what is said in the chat.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, COMPARE, LIST};
 use crate::conversation::{Document, file_name};
 use crate::corpus::Corpus;
 use crate::findings::{FIGURES, Findings, OPEN};
-use crate::lexicon::{cue, has, is_generic, is_han, is_listed, stem, words};
+use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
 use crate::themes::{Theme, capital};
+use crate::units::Table;
 use deerflow_core::text;
 
 /// Rows and columns of a table that are shown.
@@ -14,43 +15,44 @@ const MAX_COLUMNS: usize = 12;
 /// Points of the answer in the chat.
 const MAX_POINTS: usize = 6;
 
-/// `sales`, `review`: what the report is about and what it is.
-fn subject_and_kind(ask: &Ask, uploads: &[String]) -> (String, String) {
+/// `sales review`: what the report is about, as far as the file's name tells, and what it is.
+fn subject_and_kind(ask: &Ask, uploads: &[String]) -> String {
     let kind = cue("deliverable").find_iter(&ask.text).last().map_or(ask.say("kind"), |kind| kind.as_str());
     let name = uploads.first().map_or("", |path| file_name(path));
     let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
     let telling = |word: &&str| !is_listed("task", &stem(word)) && !is_listed("dull", word);
-    let asked = ask.terms.iter().find(|(stem, word)| !is_generic(stem) && !word.contains(is_han));
-    let subject = words(&name).into_iter().find(telling).or(asked.map(|(_, word)| word.as_str()));
-    let subject = if name.contains(is_han) { Some(text::head(name.trim(), 20)) } else { subject };
-    (subject.filter(|word| *word != kind).unwrap_or(ask.say("file")).to_lowercase(), kind.to_lowercase())
+    let mut words: Vec<&str> = words(&name).into_iter().filter(telling).take(3).collect();
+    if name.contains(is_han) {
+        words = vec![text::head(name.trim(), 20)];
+    }
+    words.retain(|word| *word != kind);
+    words.push(kind);
+    words.join(" ").to_lowercase()
 }
 
 /// Where the report goes: the name in the request, else one made of subject and kind.
 pub(crate) fn path(ask: &Ask, uploads: &[String]) -> String {
     let attached = |name: &String| uploads.iter().any(|path| file_name(path) == name);
     let named = cue("named-file").captures_iter(&ask.text).map(|found| found[1].to_owned());
-    let (subject, kind) = subject_and_kind(ask, uploads);
-    let name = named.into_iter().find(|name| !attached(name)).unwrap_or_else(|| format!("{subject}-{kind}.md"));
+    let name = named.into_iter().find(|name| !attached(name));
+    let name = name.unwrap_or_else(|| format!("{}.md", subject_and_kind(ask, uploads)));
     format!("/mnt/user-data/outputs/{}", name.replace(' ', "-"))
 }
 
 /// The whole report in Markdown.
 pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
     let ask = found.ask;
-    let (subject, kind) = subject_and_kind(ask, uploads);
+    let title = capital(&subject_and_kind(ask, uploads));
     let request = text::ellipsis(&ask.text.split_whitespace().collect::<Vec<_>>().join(" "), 300);
-    let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), capital(&format!("{subject} {kind}")))];
+    let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), title)];
     out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), found.names()));
-    if found.off_topic {
-        out.push(format!("\n{}", ask.say("nothing-fits")));
-    }
     let mut section = |heading: &str, lines: Vec<String>| {
-        if !lines.is_empty() {
-            out.push(format!("\n## {}\n\n{}", ask.say(heading), lines.join("\n").trim_start()));
+        let text = lines.join("\n");
+        if !text.trim().is_empty() {
+            out.push(format!("\n## {}\n\n{}", ask.say(heading), text.trim_start()));
         }
     };
-    section(if found.off_topic { "summary" } else { ask.task }, main_part(found));
+    section(ask.task, main_part(found));
     for (name, quotes) in &found.sections {
         let more = match *name {
             FIGURES => found.tables.iter().map(|at| table(found, *at)).collect(),
@@ -86,10 +88,7 @@ fn main_part(found: &Findings) -> Vec<String> {
         lines.extend(row(found, theme).map(|row| format!("- {row}")));
         lines.extend(bullets(found, &quotes));
     }
-    if lines.is_empty() {
-        lines.push(found.ask.say("no-sentence").to_owned());
-    }
-    lines
+    if lines.is_empty() { no_sentence(found) } else { lines }
 }
 
 /// The table row that gives the theme.
@@ -97,6 +96,21 @@ fn row(found: &Findings, theme: &Theme) -> Option<String> {
     let (rest, at) = theme.row.as_ref()?;
     let table = &found.corpus.tables[*at];
     Some(format!("{rest} {}", found.cite(table.source, &table.place)))
+}
+
+/// What stands for sentences where there are none: each table, named once.
+fn no_sentence(found: &Findings) -> Vec<String> {
+    let line = |at: &usize| {
+        let table = &found.corpus.tables[*at];
+        let rows = found.ask.say_of("rows", &(table.rows.len() - 1).to_string());
+        format!("- {}: {}; {rows}", caption(found, table), table.rows[0].join(", "))
+    };
+    let lines = found.tables.iter().map(line);
+    if found.tables.is_empty() { vec![found.ask.say("no-sentence").to_owned()] } else { lines.collect() }
+}
+
+fn caption(found: &Findings, table: &Table) -> String {
+    format!("{} {}", found.ask.say("table"), found.cite(table.source, &table.place))
 }
 
 fn table(found: &Findings, at: usize) -> String {
@@ -111,7 +125,7 @@ fn table(found: &Findings, at: usize) -> String {
     if table.rows.len() > MAX_ROWS + 1 {
         lines.push(format!("\n{}", found.ask.say_of("more-rows", &(table.rows.len() - MAX_ROWS - 1).to_string())));
     }
-    format!("\n{} {}\n\n{}", found.ask.say("table"), found.cite(table.source, &table.place), lines.join("\n"))
+    format!("\n{}\n\n{}", caption(found, table), lines.join("\n"))
 }
 
 /// What the report does not have, said plainly.
@@ -120,10 +134,9 @@ fn gaps(found: &Findings) -> Vec<String> {
     // Pairs of Han characters are too often no words.
     let missing = (!found.missing.is_empty() && !ask.chinese).then(|| ask.say_of("missing", &found.missing.join(", ")));
     let beyond = ["translation", "advice"].into_iter().filter(|part| ask.is(part));
-    let mut gaps: Vec<String> =
-        missing.into_iter().chain(beyond.map(|part| ask.say_of("beyond", ask.say(part)))).collect();
+    let beyond = beyond.map(|part| ask.say_of("beyond", ask.say(part)));
+    let mut gaps: Vec<String> = missing.into_iter().chain(beyond).chain(limits(found)).collect();
     for document in found.documents.iter().filter(|document| document.failure.is_none()) {
-        gaps.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
         let notes = document.lines.iter().filter(|(_, line)| has("note", line));
         gaps.extend(notes.map(|(_, note)| format!("{}: {note}", document.name)));
     }
@@ -131,29 +144,54 @@ fn gaps(found: &Findings) -> Vec<String> {
     gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
 
+/// What the answer says of itself too.
+fn limits(found: &Findings) -> Vec<String> {
+    let (ask, documents) = (found.ask, found.documents.iter().filter(|document| document.failure.is_none()));
+    let alone = ask.task == COMPARE && documents.clone().count() < 2;
+    let mut limits: Vec<String> = alone.then(|| ask.say_of("alone", &found.names())).into_iter().collect();
+    for document in documents {
+        limits.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
+        let formula =
+            document.lines.iter().any(|(_, line)| line.split(['|', ';', ',', '\t']).any(|cell| has("formula", cell)));
+        limits.extend(formula.then(|| ask.say_of("formulas", &document.name)));
+    }
+    limits
+}
+
 /// The answer after a report was written, or in its place; `last` says where the report is or why there is none.
 pub(crate) fn summary(found: &Findings, last: &str) -> String {
     let ask = found.ask;
     let mut lines = vec![ask.say("answered").to_owned(), String::new()];
-    lines.extend(found.off_topic.then(|| ask.say_of("off-topic", &found.missing.join(", "))));
     lines.push(format!("{}:\n", ask.say_of("from", &found.names())));
     let themes: Vec<&Theme> = found.themes.iter().filter(|theme| theme.mentions > 0).collect();
     lines.extend(themes.iter().map(|theme| {
         let quote = || theme.quotes.first().map(|at| found.quote(*at)).unwrap_or_default();
         format!("- **{}**: {}", theme.title, row(found, theme).unwrap_or_else(quote))
     }));
-    if themes.is_empty() {
+    if ask.task == LIST {
+        lines.push(main_part(found).join("\n").trim_start().to_owned());
+    } else if themes.is_empty() {
         let each = MAX_POINTS.div_ceil(found.themes.len().max(1));
         let mut best: Vec<usize> =
             found.themes.iter().flat_map(|part| part.quotes.iter().take(each)).copied().collect();
-        best.sort_unstable();
+        if ask.wanted.is_none() {
+            best.sort_unstable();
+        }
         lines.extend(bullets(found, &best));
-        lines.extend(best.is_empty().then(|| ask.say("no-sentence").to_owned()));
+        lines.extend(found.themes.is_empty().then(|| no_sentence(found)).into_iter().flatten());
     }
     lines.push(String::new());
+    lines.extend(limits(found));
     lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
     lines.push(last.to_owned());
     lines.join("\n").trim_end().to_owned()
+}
+
+/// The files do not speak of what is asked.
+pub(crate) fn off_topic(found: &Findings) -> String {
+    let ask = found.ask;
+    let why = format!("{} {}", ask.say_of("off-topic", &found.missing.join(", ")), ask.say_of("from", &found.names()));
+    format!("{}\n\n{why}\n\n{}", ask.say("answered"), limits(found).join("\n")).trim_end().to_owned()
 }
 
 /// None of the files could be read.

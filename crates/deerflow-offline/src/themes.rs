@@ -5,14 +5,16 @@
 
 use crate::ask::Ask;
 use crate::corpus::Corpus;
-use crate::lexicon::{has, is_generic, is_listed, stem, tokens, words};
-use crate::units::Table;
+use crate::lexicon::{cue, has, is_generic, is_han, is_listed, stem, tokens, words};
+use crate::units::{Table, labelled};
+use deerflow_core::text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MAX_THEMES: usize = 8;
 /// Share of a theme's words that a sentence about it has.
 const FIT: f64 = 0.4;
+const MAX_WORDS: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Theme {
@@ -28,6 +30,8 @@ pub(crate) struct Theme {
     words: BTreeMap<String, f64>,
     /// Its figures, as written.
     figures: Vec<String>,
+    /// A source calls it the cause.
+    root: bool,
 }
 
 /// Themes by weight, and last the causes that fit none of them.
@@ -35,7 +39,8 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     let mut themes = tabled(corpus);
     let given = !themes.is_empty();
     if !given {
-        themes = shared(corpus, ask);
+        themes = named(corpus);
+        themes.extend(shared(corpus, ask));
     }
     let mut members: Vec<Vec<(usize, f64)>> = vec![Vec::new(); themes.len()];
     let mut free = Vec::new();
@@ -49,14 +54,19 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     for (theme, mut members) in themes.iter_mut().zip(members) {
         theme.mentions = members.len() + usize::from(given);
         if !given {
-            theme.title = title(corpus, theme, &members);
             members.retain(|(at, _)| corpus.marks[*at].telling);
         }
         theme.quotes = corpus.pick(members, 3);
+        if let Some(best) = theme.quotes.first().filter(|_| theme.title.is_empty()) {
+            theme.title = title(corpus, theme, *best);
+        }
     }
-    themes.retain(|theme| given || !theme.quotes.is_empty());
+    // Beside a cause that is called one, a loss alone is none.
+    let rooted = themes.iter().any(|theme| theme.root && !theme.quotes.is_empty());
+    let causes = |theme: &Theme| theme.quotes.iter().any(|at| corpus.marks[*at].cause || !rooted);
+    themes.retain(|theme| given || causes(theme));
     if !given {
-        themes.sort_by_key(|theme| Reverse(theme.mentions));
+        themes.sort_by_key(|theme| Reverse((theme.root, theme.mentions)));
     }
     themes.truncate(MAX_THEMES);
     let title = if themes.is_empty() { "" } else { ask.say("other-reasons") };
@@ -86,8 +96,7 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
     let rows = &corpus.tables[at].rows;
     let theme = |row: &Vec<String>| {
         let title = row.first().filter(|cell| cell.len() > 2 && !is_listed("dull", cell))?.clone();
-        let cells = rows[0].iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
-        let rest = cells.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>().join("; ");
+        let rest = labelled(&rows[0][1..], &row[1..]);
         let telling = tokens(&title).into_iter().filter(|word| !is_generic(word));
         let words = telling.map(|word| (word.clone(), corpus.rarity(&word))).collect();
         let figure = |word: &&str| word.len() > 3 && word.starts_with(|c: char| c.is_ascii_digit());
@@ -120,25 +129,54 @@ fn shared(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     keys.into_iter().take(2 * MAX_THEMES).map(theme).collect()
 }
 
-/// The phrase of two words that comes back most with the theme's word in it, else the most frequent form of that.
-fn title(corpus: &Corpus, theme: &Theme, members: &[(usize, f64)]) -> String {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for text in members.iter().map(|(at, _)| &corpus.units[*at].text) {
-        let words = words(text);
-        let plain = |word: &&str| word.starts_with(char::is_lowercase) && !is_generic(&stem(word));
-        let pairs = words.windows(2).filter(|pair| pair.iter().all(plain)).map(|pair| pair.join(" "));
-        let phrases = pairs.filter(|pair| text.contains(pair)).chain(words.iter().map(|word| word.to_lowercase()));
-        for phrase in phrases.filter(|phrase| tokens(phrase).iter().any(|stem| theme.words.contains_key(stem))) {
-            *counts.entry(phrase).or_default() += 1;
-        }
-    }
-    // A pair must come twice, and then tells more than a word.
-    let worth = |(phrase, count): &(&String, &usize)| match (phrase.contains(' '), **count) {
-        (true, 1) => 0,
-        (true, count) => count * 3,
-        (false, count) => count,
+/// One theme for each sentence that says outright what the cause is, called by what it names.
+fn named(corpus: &Corpus) -> Vec<Theme> {
+    let plain = |at: &usize| corpus.marks[*at].root && corpus.marks[*at].aside.is_none();
+    let theme = |at: usize| {
+        let title = clause(&corpus.units[at].text, "root")?;
+        let words = tokens(&title).into_iter().map(|word| (word.clone(), corpus.rarity(&word))).collect();
+        Some(Theme { title, words, root: true, ..Theme::default() })
     };
-    capital(counts.iter().max_by_key(worth).map_or("", |(phrase, _)| phrase))
+    let at = corpus.pick(corpus.prose(|at, _| plain(&at)), 3);
+    at.into_iter().filter_map(theme).collect()
+}
+
+/// A few words of the best sentence: the cause it names, two or three words with the theme's own, or its start.
+fn title(corpus: &Corpus, theme: &Theme, best: usize) -> String {
+    let text = &corpus.units[best].text;
+    let own = text.split_once([':', '：']).filter(|_| has("label", text)).map_or(&**text, |(_, own)| own);
+    let words = words(own);
+    let noun = |run: &&[&str]| {
+        let about = run.iter().any(|word| theme.words.contains_key(&stem(word)));
+        let plain = |word: &&str| word.starts_with(char::is_lowercase) && !is_generic(&stem(word));
+        let last = run[run.len() - 1];
+        about
+            && run.iter().all(plain)
+            && own.contains(&run.join(" "))
+            && !is_listed("vague", last)
+            && !has("verb", last)
+    };
+    let phrase = || [2, 3].into_iter().find_map(|size| words.windows(size).find(noun)).map(|run| run.join(" "));
+    let start = || own.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" ");
+    capital(&clause(own, "named-cause").or_else(phrase).or_else(|| short(own)).unwrap_or_else(start))
+}
+
+/// What stands where the cue says, as a title.
+fn clause(text: &str, name: &str) -> Option<String> {
+    short(cue(name).captures(text)?.iter().skip(1).flatten().next()?.as_str())
+}
+
+/// The first clause without articles, if it can stand alone.
+fn short(text: &str) -> Option<String> {
+    let clause = cue("clause-end").split(text.trim()).next()?;
+    let mut words: Vec<&str> = clause.split_whitespace().skip_while(|word| has("article", word)).collect();
+    words.truncate(MAX_WORDS);
+    while words.last().is_some_and(|word| is_listed("stop", word)) {
+        words.pop();
+    }
+    let title = words.join(" ");
+    let whole = title.contains(is_han) || (words.len() > 1 && !has("pronoun", &title));
+    whole.then(|| capital(text::head(&title, 80)))
 }
 
 pub(crate) fn capital(text: &str) -> String {

@@ -80,14 +80,17 @@ impl Cutter {
             let place = mark.clone().unwrap_or(("line".to_owned(), number.to_string()));
             // A paragraph does not break its first line that early.
             let ends = |next: &str| has("noise", next) || has("page-mark", next) || line.len().max(20) * 2 < next.len();
-            let alone = gap && document.lines.get(index + 1).is_none_or(|(_, next)| ends(next));
+            let next = document.lines.get(index + 1).map(|(_, next)| next);
+            let listed = next.is_some_and(|next| has("item", next));
+            let alone = gap && (listed || next.is_none_or(|next| ends(next)));
+            let bare = if listed { line.trim_end().trim_end_matches([':', '：']) } else { line };
             if let Some(cells) = cells(&document.name, line) {
                 self.end_paragraph();
                 self.row(place, cells);
                 continue;
             }
             self.in_table = false;
-            if let Some(title) = heading(line, alone) {
+            if let Some(title) = heading(bare, alone) {
                 self.end_paragraph();
                 self.section = Some(self.units.len());
                 self.push(Kind::Heading, place, title.replace("**", ""));
@@ -109,6 +112,7 @@ impl Cutter {
     fn push(&mut self, kind: Kind, place: Place, text: String) {
         let (source, section) = (self.source, self.section);
         let lead = self.units.last().is_none_or(|last| last.kind == Kind::Heading || last.source != source);
+        let text = cue("stray").replace(&text, "").into_owned();
         self.units.push(Unit { source, text, kind, place, section, lead });
     }
 
@@ -118,8 +122,9 @@ impl Cutter {
         }
         match self.tables.last_mut().filter(|_| self.in_table) {
             Some(table) => {
-                table.rows.push(cells.clone());
-                self.push(Kind::Row, place, cells.join(" | "));
+                let text = labelled(&table.rows[0], &cells);
+                table.rows.push(cells);
+                self.push(Kind::Row, place, text);
             }
             None => self.tables.push(Table { source: self.source, place, rows: vec![cells] }),
         }
@@ -151,16 +156,23 @@ impl Cutter {
     }
 }
 
-/// The cells of a table row: of a Markdown table, or of any line of a file of rows.
+/// `Site: Oslo; Rent: 1200`
+pub(crate) fn labelled(heads: &[String], cells: &[String]) -> String {
+    let cells = heads.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+    cells.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>().join("; ")
+}
+
+/// The cells of a table row, without formulas that were never computed: of a Markdown table, or of any line of a file of rows.
 fn cells(name: &str, line: &str) -> Option<Vec<String>> {
+    let value = |cell: &str| if has("formula", cell) { String::new() } else { cell.trim().to_owned() };
     if let Some(row) = line.trim().strip_prefix('|') {
-        return Some(row.trim_end_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect());
+        return Some(row.trim_end_matches('|').split('|').map(value).collect());
     }
     let tabular = name.ends_with(".csv") || name.ends_with(".tsv");
     let often = |delimiter: &u8| line.bytes().filter(|byte| byte == delimiter).count();
     let delimiter = [b'\t', b';', b','].into_iter().max_by_key(often).filter(|_| tabular)?;
     let mut reader = csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).from_reader(line.as_bytes());
-    Some(reader.records().next()?.ok()?.iter().map(|cell| cell.trim().to_owned()).collect())
+    Some(reader.records().next()?.ok()?.iter().map(value).collect())
 }
 
 /// The heading that a line is: marked, or short, alone and without an end.

@@ -58,11 +58,19 @@ fn an_unreadable_file_beside_a_good_one_is_listed_as_not_used() {
 }
 
 #[test]
-fn nothing_about_the_request_gives_a_summary_that_says_so() {
-    let mut world = World::new();
-    let answer = world.ask("What does it say about submarines?", &[("a.txt", Some(NOTES))]);
-    assert!(world.report().contains("Nothing in the files matches the words of the request."));
-    assert!(answer.contains("I found nothing about “submarines”"), "{answer}");
+fn a_question_that_the_files_do_not_answer_gets_no_report_of_other_things() {
+    let funds = "The capital of the fund grew by 3%. Its manager is pleased with the year.\nThe fund buys bonds.";
+    for (request, text, missed) in [
+        ("What does it say about submarines?", NOTES, "submarines"),
+        ("What is the capital of France?", NOTES, "capital, France"),
+        ("What is the capital of France?", funds, "France"),
+    ] {
+        let mut world = World::new();
+        let answer = world.ask(request, &[("a.txt", Some(text))]);
+        assert!(world.presented.is_empty() && !answer.contains("(a.txt, line"), "{answer}");
+        assert!(answer.contains("The files do not answer this"), "{answer}");
+        assert!(answer.contains(&format!("I found nothing about “{missed}”")), "{answer}");
+    }
 }
 
 #[test]

@@ -4,4 +4,5 @@
 mod driver;
 mod honesty;
 mod limits;
+mod questions;
 mod reports;

@@ -55,7 +55,7 @@ fn the_sample_gives_a_sales_review_with_the_causes_in_order() {
     assert!(section(report, "Open questions").contains("(sales-notes.pdf, p. 4)"));
     assert!(!report.contains("Kestrel Home Appliances - internal"), "the page footer is quoted");
     assert!(answer.starts_with("**DeerFlow's built-in offline model**"));
-    assert!(answer.contains("(sales-notes.pdf, p. 3)") && answer.contains("`/mnt/user-data/outputs/sales-review.md`"));
+    assert!(answer.contains("(sales-notes.pdf, p. 3)") && answer.ends_with("Report: `sales-review.md`"));
     assert!((3..=6).contains(&answer.lines().filter(|line| line.starts_with("- ")).count()));
 }
 
@@ -151,11 +151,13 @@ fn a_file_of_tables_only_is_reported_by_its_rows_and_sheet() {
     let rows = "<!-- sheet Costs -->\n| Site | Rent | Power |\n| --- | --- | --- |\n| Oslo | 1200 | 310 |\n| Bergen | 900 | 280 |\n";
     let mut world = World::new();
     let answer = world.ask("Summarise this", &[("site costs.xlsx", Some(rows))]);
-    assert_eq!(world.presented, ["/mnt/user-data/outputs/site-report.md"]);
+    assert_eq!(world.presented, ["/mnt/user-data/outputs/site-costs-report.md"]);
     assert!(
         section(world.report(), "Figures").contains("Table (site costs.xlsx, sheet Costs)\n\n| Site | Rent | Power |")
     );
-    assert!(answer.contains("“Oslo | 1200 | 310” (site costs.xlsx, sheet Costs)"), "{answer}");
+    assert!(answer.contains("- Table (site costs.xlsx, sheet Costs): Site, Rent, Power; 2 rows"), "{answer}");
+    let answer = world.ask("What about Oslo?", &[]);
+    assert!(answer.contains("- Site: Oslo; Rent: 1200; Power: 310 (site costs.xlsx, sheet Costs)"), "{answer}");
 }
 
 #[test]

@@ -1,0 +1,204 @@
+//! What a reader wants to know stands first, under a title that says something.
+
+use crate::driver::{World, upload};
+use pretty_assertions::assert_eq;
+
+const INCIDENT: &str = "# Payment incident, 12 May
+
+On 12 May checkout failed for all customers. The outage lasted 47 minutes. About 3,400 payments were lost.
+
+## What happened
+
+The first alert came late because the alert rule was wrong. The on-call engineer, Priya Nair, restarted the service \
+twice, but the service was still broken. The root cause was an expired TLS certificate on the payment gateway proxy. \
+Support was told 20 minutes late, so customers complained for hours.
+
+Hanna Brandt, ext. 4417.
+";
+const MINUTES: &str = "# Weekly minutes
+
+The team met on Tuesday.
+
+Risks:
+- The vendor may not deliver in time.
+- Only one person knows the billing code.
+
+## Action items
+
+- [ ] Ada: fix the login bug by Friday
+- [x] Ben: call the vendor
+
+## Open questions
+
+- Who pays for the travel?
+- Whether there is room for a second sensor.
+
+Notes in my own words, Hanna Brandt, ext. 4417.
+";
+
+/// Titles of the reasons in the report on this text, and the report.
+fn titles(text: &str) -> (Vec<String>, String) {
+    let mut world = World::new();
+    world.ask("Why did it fail? Write a report", &[("incident.pdf", Some(text))]);
+    let report = world.report().to_owned();
+    let lines = report.lines().filter_map(|line| line.strip_prefix("### ")?.split_once(". "));
+    (lines.map(|(_, title)| title.split(" (mentions").next().unwrap_or(title).to_owned()).collect(), report)
+}
+
+fn answer(request: &str, text: &str) -> String {
+    World::new().ask(request, &[("incident.pdf", Some(text))])
+}
+
+#[test]
+fn the_cause_that_a_source_calls_one_comes_first_and_gives_the_title() {
+    let (found, report) = titles(INCIDENT);
+    assert_eq!(found, ["Expired TLS certificate on the payment gateway proxy", "Alert rule was wrong"], "{report}");
+    for (sentence, title) in [
+        ("An unplugged cable was the main reason for the outage.", "Unplugged cable"),
+        ("The failure was caused by a full log disk, which nobody watched.", "Full log disk"),
+        ("The reason for the outage was that the backup valve had rusted.", "Backup valve had rusted"),
+        ("It all stopped because of a loose belt in the mill.", "Loose belt in the mill"),
+        ("停机的根本原因是冷却泵损坏。", "冷却泵损坏"),
+    ] {
+        let text = format!("Sales fell because staff were ill. Many orders were late again and again. {sentence}\n");
+        let (found, report) = titles(&text);
+        assert_eq!(found[0], title, "{report}");
+    }
+}
+
+#[test]
+fn no_title_is_a_unit_an_adjective_or_one_vague_word() {
+    let text = "The pump failed after 20 minutes. The alarm was wrong for ten minutes. The alarm service was broken. \
+                The service was late. The new valve was late too and the old one broken.\n";
+    let (found, report) = titles(text);
+    assert!(!found.is_empty(), "{report}");
+    for title in found {
+        assert!((2..=8).contains(&title.split_whitespace().count()), "{title} in {report}");
+    }
+}
+
+#[test]
+fn a_text_version_is_no_second_source() {
+    let mut world = World::new();
+    world.files.insert(upload("a.pdf"), INCIDENT.to_owned());
+    world.files.insert(upload("a.md"), INCIDENT.to_owned());
+    let said = |path: &str| {
+        format!(
+            "<current_uploads>\n- a.pdf (1 KB)\n  Path: {path}\n  Text version: {}\n</current_uploads>\n\n",
+            upload("a.md")
+        )
+    };
+    world.messages.push(std::sync::Arc::new(deerflow_core::Message::human(said(&upload("a.pdf")) + "hello")));
+    world.messages.push(std::sync::Arc::new(deerflow_core::Message::ai("Hello.")));
+    world.ask("Summarise the file that I uploaded in a report", &[]);
+    assert_eq!(world.calls[..2], ["list_uploaded_files", "read_file"]);
+    assert!(world.report().contains("**Sources:** a.pdf\n"), "{}", world.report());
+}
+
+#[test]
+fn lists_under_the_asked_headings_are_given_whole() {
+    let found = answer("What are the risks and who does what?", MINUTES);
+    let (risks, actions) = found.split_once("### Action items").expect("both lists");
+    assert!(
+        risks.contains("### Risks") && risks.contains("deliver in time.”") && risks.contains("billing code"),
+        "{found}"
+    );
+    assert!(
+        actions.contains("“Ada: fix the login bug by Friday”") && actions.contains("“Ben: call the vendor”"),
+        "{found}"
+    );
+    let found = answer("List the action items", MINUTES);
+    assert!(found.contains("“Ada: fix") && found.contains("“Ben: call") && !found.contains("billing"), "{found}");
+    let many: String = (1..=30).map(|n| format!("- [ ] Step number {n} of the plan\n")).collect();
+    let found = answer("List the action items", &format!("# Action items\n\n{many}"));
+    assert_eq!(found.matches("“Step number").count(), 30, "{found}");
+}
+
+#[test]
+fn an_open_question_asks_or_says_so() {
+    let mut world = World::new();
+    world.ask("Summarise this", &[("minutes.md", Some(MINUTES))]);
+    let (_, open) = world.report().split_once("## Open questions").expect("open questions");
+    assert!(open.contains("“Who pays for the travel?”") && open.contains("second sensor"), "{open}");
+    assert!(!open.contains("ext. 4417"), "{open}");
+}
+
+#[test]
+fn rows_are_never_quoted_and_formulas_without_values_are_left_out_with_a_note() {
+    let mut world = World::new();
+    let rows = "Item,Price,Cost,Margin\nSoap,500,300,=B2-C2\nWax,700,450,=B3-C3\n";
+    let answer = world.ask("Summarise this", &[("prices.csv", Some(rows))]);
+    for text in [world.report(), &answer] {
+        assert!(!text.contains('“') && !text.contains("=B2"), "{text}");
+        assert!(text.contains("prices.csv has formulas without values"), "{text}");
+    }
+    assert_eq!(answer.matches("Table (prices.csv").count(), 1, "{answer}");
+}
+
+#[test]
+fn a_new_file_is_compared_with_the_one_before_and_alone_it_says_so() {
+    let mut world = World::new();
+    world.ask("Summarise this", &[("2023.txt", Some("Sales were 4.1 million EUR. The north fell by 2%."))]);
+    let new = [("2024.txt", Some("Sales were 4.2 million EUR. The north grew by 9%."))];
+    let answer = world.ask("Now compare it with last year", &new);
+    assert!(answer.contains("fell by 2%.” (2023.txt") && answer.contains("grew by 9%.” (2024.txt"), "{answer}");
+    let answer = World::new().ask("Now compare it with last year", &new);
+    assert!(answer.contains("only one file to compare, 2024.txt"), "{answer}");
+}
+
+#[test]
+fn a_question_is_answered_by_what_it_wants() {
+    let text = "The outage hit the shop hard. The outage lasted 47 minutes. The outage team was led by Priya Nair. \
+                The outage cost 31 orders. The outage began on Monday at night. The outage page was grey.\n";
+    for (request, first) in [
+        ("How long did the outage last?", "The outage lasted 47 minutes."),
+        ("How many orders did the outage cost?", "The outage cost 31 orders."),
+        ("Who led the outage team?", "The outage team was led by Priya Nair."),
+        ("When was the outage?", "The outage began on Monday at night."),
+    ] {
+        let found = answer(request, text);
+        let line = found.lines().find(|line| line.starts_with("- ")).unwrap_or_default();
+        assert!(line.starts_with(&format!("- “{first}”")), "{request}: {found}");
+    }
+}
+
+#[test]
+fn a_report_is_named_after_what_the_file_is_about() {
+    for (file, name) in [
+        ("notes.pdf", "report.md"),
+        ("my_last_report.txt", "report.md"),
+        ("Mein Bericht.txt", "report.md"),
+        ("report-utf16.txt", "report.md"),
+        ("new file.md", "report.md"),
+        ("pump_notes.txt", "pump-report.md"),
+    ] {
+        let mut world = World::new();
+        world.ask("Why did sales fall? Write a report", &[(file, Some(INCIDENT))]);
+        assert_eq!(world.presented, [format!("/mnt/user-data/outputs/{name}")], "{file}");
+    }
+}
+
+#[test]
+fn quotes_have_one_pair_of_marks_and_no_stray_dash() {
+    let text = "“We lost the client,” said Marta in May. Then she called \"the board\".\n\n\" - The invoice was late again,\" she wrote.\n";
+    let mut world = World::new();
+    let answer = world.ask("Summarise this", &[("a.txt", Some(text))]);
+    assert!(answer.contains("“‘We lost the client,’ said Marta in May.”"), "{answer}");
+    for stray in ["““", "””", "“\"", "\"”", "“-", "“ ", "“–"] {
+        assert!(!answer.contains(stray) && !world.report().contains(stray), "{stray} in {answer}");
+    }
+}
+
+#[test]
+fn a_section_without_content_is_not_printed() {
+    for text in
+        ["| Year | 2024 |\n", "| 1 | 2 |\n| --- | --- |\n| =A1+B1 | |\n\nThe shop moved to the old town hall.\n"]
+    {
+        let mut world = World::new();
+        let answer = world.ask("Summarise this", &[("a.md", Some(text))]);
+        let report = world.files.iter().find(|(path, _)| path.contains("/outputs/")).map_or(&answer, |(_, text)| text);
+        for part in report.split("\n## ").skip(1) {
+            assert!(part.lines().skip(1).any(|line| !line.trim().is_empty()), "an empty section in {report}");
+        }
+    }
+}
