@@ -64,11 +64,12 @@ impl<'a> Findings<'a> {
         let stranger = missing.iter().any(|word| word.starts_with(char::is_uppercase)) && best < 0.5;
         let off_topic = specific && !about_causes && (best == 0.0 || (stranger && ask.task == QUESTION));
         let mut themes = match ask.task {
+            _ if off_topic => Vec::new(),
             REASONS => gather(&corpus, ask),
             LIST => listed(&corpus, ask),
             _ => Vec::new(),
         };
-        if themes.is_empty() {
+        if themes.is_empty() && !off_topic {
             let size = if ask.task == LIST { 20 } else { (corpus.units.len() / 10).clamp(5, 10) };
             let told = corpus.marks.iter().any(|mark| mark.wanted && mark.query > 0.0);
             let fits = |mark: &Mark| match specific {
@@ -96,7 +97,7 @@ impl<'a> Findings<'a> {
         let mut tables: Vec<usize> = (0..corpus.tables.len()).collect();
         tables.retain(|at| corpus.tables[*at].rows.len() > 1 && text(at).contains(|c: char| c.is_ascii_digit()));
         tables.sort_by_cached_key(|at| !touched(at));
-        tables.truncate(MAX_TABLES);
+        tables.truncate(if off_topic { 0 } else { MAX_TABLES });
         Self { ask, documents, corpus, themes, sections, tables, missing, off_topic }
     }
 

@@ -66,13 +66,12 @@ impl Step<'_> {
             return self.finish(report::unreadable(ask, &documents));
         }
         let found = Findings::new(ask, &documents);
-        if found.off_topic {
-            return self.finish(report::off_topic(&found));
-        }
         let path = report::path(ask, uploads);
         let path = match (written, turn.writes.as_slice()) {
             (Some(path), _) => return self.finish(report::summary(&found, &ask.say_of("report-at", file_name(path)))),
-            _ if !attached && !ask.is("writes") => return self.finish(report::summary(&found, "")),
+            _ if found.off_topic || (!attached && !ask.is("writes")) => {
+                return self.finish(report::summary(&found, ""));
+            }
             _ if !self.offered("write_file") => return self.finish(report::summary(&found, ask.say("no-tool"))),
             (_, []) => path,
             // The name may be taken, and the file there is not ours to replace.

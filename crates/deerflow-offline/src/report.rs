@@ -56,7 +56,12 @@ pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
     for (name, quotes) in &found.sections {
         let more = match *name {
             FIGURES => found.tables.iter().map(|at| table(found, *at)).collect(),
-            OPEN => gaps(found),
+            OPEN => gaps(found)
+                .iter()
+                .map(String::as_str)
+                .chain([ask.say("by-rules")])
+                .map(|gap| format!("- {gap}"))
+                .collect(),
             _ => Vec::new(),
         };
         section(name, bullets(found, quotes).into_iter().chain(more).collect());
@@ -106,7 +111,8 @@ fn no_sentence(found: &Findings) -> Vec<String> {
         format!("- {}: {}; {rows}", caption(found, table), table.rows[0].join(", "))
     };
     let lines = found.tables.iter().map(line);
-    if found.tables.is_empty() { vec![found.ask.say("no-sentence").to_owned()] } else { lines.collect() }
+    let why = if found.off_topic { "off-topic" } else { "no-sentence" };
+    if found.tables.is_empty() { vec![found.ask.say(why).to_owned()] } else { lines.collect() }
 }
 
 fn caption(found: &Findings, table: &Table) -> String {
@@ -128,34 +134,23 @@ fn table(found: &Findings, at: usize) -> String {
     format!("\n{}\n\n{}", caption(found, table), lines.join("\n"))
 }
 
-/// What the report does not have, said plainly.
+/// What the report or the answer does not have, said plainly.
 fn gaps(found: &Findings) -> Vec<String> {
-    let ask = found.ask;
+    let (ask, documents) = (found.ask, found.documents.iter().filter(|document| document.failure.is_none()));
     // Pairs of Han characters are too often no words.
     let missing = (!found.missing.is_empty() && !ask.chinese).then(|| ask.say_of("missing", &found.missing.join(", ")));
     let beyond = ["translation", "advice"].into_iter().filter(|part| ask.is(part));
-    let beyond = beyond.map(|part| ask.say_of("beyond", ask.say(part)));
-    let mut gaps: Vec<String> = missing.into_iter().chain(beyond).chain(limits(found)).collect();
-    for document in found.documents.iter().filter(|document| document.failure.is_none()) {
+    let mut gaps: Vec<String> = beyond.map(|part| ask.say_of("beyond", ask.say(part))).chain(missing).collect();
+    let alone = ask.task == COMPARE && documents.clone().count() < 2;
+    gaps.extend(alone.then(|| ask.say_of("alone", &found.names())));
+    for document in documents {
+        gaps.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
+        let formulas = document.lines.iter().any(|(_, line)| has("formulas", line));
+        gaps.extend(formulas.then(|| ask.say_of("formulas", &document.name)));
         let notes = document.lines.iter().filter(|(_, line)| has("note", line));
         gaps.extend(notes.map(|(_, note)| format!("{}: {note}", document.name)));
     }
-    gaps.push(ask.say("by-rules").to_owned());
-    gaps.iter().map(|gap| format!("- {gap}")).collect()
-}
-
-/// What the answer says of itself too.
-fn limits(found: &Findings) -> Vec<String> {
-    let (ask, documents) = (found.ask, found.documents.iter().filter(|document| document.failure.is_none()));
-    let alone = ask.task == COMPARE && documents.clone().count() < 2;
-    let mut limits: Vec<String> = alone.then(|| ask.say_of("alone", &found.names())).into_iter().collect();
-    for document in documents {
-        limits.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
-        let formula =
-            document.lines.iter().any(|(_, line)| line.split(['|', ';', ',', '\t']).any(|cell| has("formula", cell)));
-        limits.extend(formula.then(|| ask.say_of("formulas", &document.name)));
-    }
-    limits
+    gaps
 }
 
 /// The answer after a report was written, or in its place; `last` says where the report is or why there is none.
@@ -181,17 +176,10 @@ pub(crate) fn summary(found: &Findings, last: &str) -> String {
         lines.extend(found.themes.is_empty().then(|| no_sentence(found)).into_iter().flatten());
     }
     lines.push(String::new());
-    lines.extend(limits(found));
+    lines.extend(gaps(found));
     lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
     lines.push(last.to_owned());
     lines.join("\n").trim_end().to_owned()
-}
-
-/// The files do not speak of what is asked.
-pub(crate) fn off_topic(found: &Findings) -> String {
-    let ask = found.ask;
-    let why = format!("{} {}", ask.say_of("off-topic", &found.missing.join(", ")), ask.say_of("from", &found.names()));
-    format!("{}\n\n{why}\n\n{}", ask.say("answered"), limits(found).join("\n")).trim_end().to_owned()
 }
 
 /// None of the files could be read.

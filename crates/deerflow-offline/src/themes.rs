@@ -1,15 +1,15 @@
 //! Causes, gathered under themes.
 //!
 //! A theme is a few words; each sentence goes to the theme it fits best. The themes are the rows of a source's own table of
-//! causes, in its order; without one they are the words that the telling sentences share.
+//! causes, in its order; without one they are what the telling sentences name.
 
 use crate::ask::Ask;
-use crate::corpus::Corpus;
-use crate::lexicon::{cue, has, is_generic, is_han, is_listed, stem, tokens, words};
+use crate::corpus::{Corpus, Mark};
+use crate::lexicon::{cue, has, is_generic, is_han, is_listed, tokens};
 use crate::units::{Table, labelled};
 use deerflow_core::text;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 const MAX_THEMES: usize = 8;
 /// Share of a theme's words that a sentence about it has.
@@ -39,8 +39,7 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     let mut themes = tabled(corpus);
     let given = !themes.is_empty();
     if !given {
-        themes = named(corpus);
-        themes.extend(shared(corpus, ask));
+        themes = led(corpus, ask);
     }
     let mut members: Vec<Vec<(usize, f64)>> = vec![Vec::new(); themes.len()];
     let mut free = Vec::new();
@@ -57,9 +56,6 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
             members.retain(|(at, _)| corpus.marks[*at].telling);
         }
         theme.quotes = corpus.pick(members, 3);
-        if let Some(best) = theme.quotes.first().filter(|_| theme.title.is_empty()) {
-            theme.title = title(corpus, theme, *best);
-        }
     }
     // Beside a cause that is called one, a loss alone is none.
     let rooted = themes.iter().any(|theme| theme.root && !theme.quotes.is_empty());
@@ -106,59 +102,30 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
     rows[1..].iter().filter_map(theme).take(MAX_THEMES).collect()
 }
 
-/// Themes of one word each: those that the telling sentences share most, by their scores. Known subjects go first; names
-/// and what is asked about are none.
-fn shared(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
-    let mut gains: BTreeMap<String, (usize, f64)> = BTreeMap::new();
-    for (at, score) in corpus.prose(|_, mark| mark.telling && mark.aside.is_none()) {
-        let words = words(&corpus.units[at].text).into_iter().map(|word| (word, stem(word)));
-        let common =
-            |word: &str, stem: &str| word.starts_with(char::is_lowercase) && stem.len() > 3 && !is_generic(stem);
-        let telling = |word: &str, stem: &str| common(word, stem) || is_listed("subject", stem);
-        let keys = words.filter(|(word, stem)| telling(word, stem) && !ask.terms.contains_key(stem));
-        for key in keys.map(|(_, stem)| stem).collect::<BTreeSet<_>>() {
-            let weight = if is_listed("subject", &key) { 9.0 } else { 1.0 };
-            let (count, gain) = gains.entry(key).or_default();
-            (*count, *gain) = (*count + 1, *gain + score * weight);
+/// One theme for each sentence, best first, that names a cause and fits no theme before it. Known subjects weigh most;
+/// what is asked about tells no theme from another.
+fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
+    let mut themes: Vec<Theme> = Vec::new();
+    let known = |word: &String| is_listed("subject", word);
+    let leads = |at: usize, mark: &Mark| mark.cause || (mark.telling && corpus.tokens[at].iter().any(known));
+    for at in corpus.pick(corpus.prose(|at, mark| mark.aside.is_none() && leads(at, mark)), 4 * MAX_THEMES) {
+        if themes.iter().all(|theme| theme.fit(corpus, at) < FIT) {
+            let title = title(&corpus.units[at].text);
+            let telling = tokens(&title).into_iter().filter(|word| !is_generic(word) && !ask.terms.contains_key(word));
+            let weigh = |word: String| (word.clone(), corpus.rarity(&word) * if known(&word) { 9.0 } else { 1.0 });
+            let (words, root) = (telling.map(weigh).collect(), corpus.marks[at].root);
+            themes.push(Theme { title, words, root, ..Theme::default() });
         }
     }
-    gains.retain(|key, (count, _)| *count > 1 || is_listed("subject", key));
-    let mut keys: Vec<(String, (usize, f64))> = gains.into_iter().collect();
-    keys.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-    let theme = |(key, _)| Theme { words: BTreeMap::from([(key, 1.0)]), ..Theme::default() };
-    keys.into_iter().take(2 * MAX_THEMES).map(theme).collect()
+    themes
 }
 
-/// One theme for each sentence that says outright what the cause is, called by what it names.
-fn named(corpus: &Corpus) -> Vec<Theme> {
-    let plain = |at: &usize| corpus.marks[*at].root && corpus.marks[*at].aside.is_none();
-    let theme = |at: usize| {
-        let title = clause(&corpus.units[at].text, "root")?;
-        let words = tokens(&title).into_iter().map(|word| (word.clone(), corpus.rarity(&word))).collect();
-        Some(Theme { title, words, root: true, ..Theme::default() })
-    };
-    let at = corpus.pick(corpus.prose(|at, _| plain(&at)), 3);
-    at.into_iter().filter_map(theme).collect()
-}
-
-/// A few words of the best sentence: the cause it names, two or three words with the theme's own, or its start.
-fn title(corpus: &Corpus, theme: &Theme, best: usize) -> String {
-    let text = &corpus.units[best].text;
-    let own = text.split_once([':', '：']).filter(|_| has("label", text)).map_or(&**text, |(_, own)| own);
-    let words = words(own);
-    let noun = |run: &&[&str]| {
-        let about = run.iter().any(|word| theme.words.contains_key(&stem(word)));
-        let plain = |word: &&str| word.starts_with(char::is_lowercase) && !is_generic(&stem(word));
-        let last = run[run.len() - 1];
-        about
-            && run.iter().all(plain)
-            && own.contains(&run.join(" "))
-            && !is_listed("vague", last)
-            && !has("verb", last)
-    };
-    let phrase = || [2, 3].into_iter().find_map(|size| words.windows(size).find(noun)).map(|run| run.join(" "));
+/// A few words of a sentence: the cause it names, or its start.
+fn title(text: &str) -> String {
+    let own = text.split_once([':', '：']).filter(|_| has("label", text)).map_or(text, |(_, own)| own);
     let start = || own.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" ");
-    capital(&clause(own, "named-cause").or_else(phrase).or_else(|| short(own)).unwrap_or_else(start))
+    let cause = clause(text, "root").or_else(|| clause(own, "named-cause"));
+    cause.or_else(|| short(own)).unwrap_or_else(|| capital(&start()))
 }
 
 /// What stands where the cue says, as a title.
@@ -166,17 +133,16 @@ fn clause(text: &str, name: &str) -> Option<String> {
     short(cue(name).captures(text)?.iter().skip(1).flatten().next()?.as_str())
 }
 
-/// The first clause without articles, if it can stand alone.
+/// The first clause that can stand alone, without articles.
 fn short(text: &str) -> Option<String> {
-    let clause = cue("clause-end").split(text.trim()).next()?;
-    let mut words: Vec<&str> = clause.split_whitespace().skip_while(|word| has("article", word)).collect();
-    words.truncate(MAX_WORDS);
-    while words.last().is_some_and(|word| is_listed("stop", word)) {
-        words.pop();
-    }
-    let title = words.join(" ");
-    let whole = title.contains(is_han) || (words.len() > 1 && !has("pronoun", &title));
-    whole.then(|| capital(text::head(&title, 80)))
+    let title = |clause: &str| {
+        let words = clause.split_whitespace().skip_while(|word| has("article", word)).take(MAX_WORDS);
+        let title = words.collect::<Vec<_>>().join(" ");
+        let title = cue("title-end").replace(&title, "");
+        let whole = title.contains(is_han) || (title.contains(' ') && !has("pronoun", &title));
+        whole.then(|| capital(text::head(&title, 80)))
+    };
+    cue("clause-end").split(text.trim()).find_map(title)
 }
 
 pub(crate) fn capital(text: &str) -> String {
