@@ -302,7 +302,7 @@ impl ChatDecoder {
                 for (index, call) in (0_u32..).zip(calls) {
                     last.tool_calls.push(ToolCallChunk {
                         name: Some(call.name),
-                        args: Some(Value::Object(call.args).to_string()),
+                        args: Some(call.args),
                         id: None,
                         index: Some(index),
                     });
