@@ -17,8 +17,9 @@ pub(crate) const LIST: &str = "list";
 pub(crate) const SUMMARY: &str = "summary";
 pub(crate) const QUESTION: &str = "question";
 const TASKS: [&str; 4] = [REASONS, COMPARE, LIST, SUMMARY];
-/// What a question may want to know: names of a cue, and of the cue of an answer with `-told`.
-const WANTED: [&str; 4] = ["duration", "number", "person", "date"];
+/// What a question may want to know: its cue, and that of an answer.
+const WANTED: [(&str, &str); 4] =
+    [("how-long", "duration"), ("how-many", "number"), ("who", "person"), ("when", "date")];
 
 /// The request, as far as rules see it.
 pub(crate) struct Ask {
@@ -26,7 +27,7 @@ pub(crate) struct Ask {
     pub(crate) task: &'static str,
     pub(crate) chinese: bool,
     /// The cue of the answer to a question of a known kind.
-    pub(crate) wanted: Option<String>,
+    pub(crate) wanted: Option<&'static str>,
     /// Words of the subject, reduced, and as written.
     pub(crate) terms: BTreeMap<String, String>,
 }
@@ -39,8 +40,7 @@ impl Ask {
         let own = cue("named-file").replace_all(text, " ");
         let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
         let terms = terms.filter(|(stem, _)| !is_listed("task", stem)).collect();
-        let wanted = WANTED.into_iter().find(|wanted| has(wanted, text)).filter(|_| task == QUESTION);
-        let wanted = wanted.map(|wanted| format!("{wanted}-told"));
+        let wanted = WANTED.iter().find(|(asks, _)| task == QUESTION && has(asks, text)).map(|(_, told)| *told);
         Self { text: text.to_owned(), task, chinese: han * 2 > letters, wanted, terms }
     }
 

@@ -83,7 +83,7 @@ impl Corpus {
         };
         let mark = |(at, unit): (usize, &Unit)| {
             let [cause, loss, figure, root] = ["cause", "loss", "figure", "root"].map(|cue| has(cue, &unit.text));
-            let wanted = ask.wanted.as_ref().is_some_and(|cue| has(cue, &unit.text));
+            let wanted = ask.wanted.is_some_and(|cue| has(cue, &unit.text));
             let under = |cue: &str| unit.section.is_some_and(|at| has(&format!("{cue}-section"), &self.units[at].text));
             // A line of contact under the open points is none.
             let listed = |aside: &str| under(aside) && (aside != "open" || unit.kind == Kind::Item);

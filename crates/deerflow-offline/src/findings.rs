@@ -3,7 +3,7 @@
 use crate::ask::{Ask, COMPARE, LIST, QUESTION, REASONS, SUMMARY};
 use crate::conversation::Document;
 use crate::corpus::{Corpus, Mark};
-use crate::lexicon::{has, is_generic, is_han, tokens};
+use crate::lexicon::{has, is_generic, is_han, is_listed, tokens};
 use crate::themes::{Theme, gather};
 use crate::units::{Kind, Place, Unit};
 use deerflow_core::text;
@@ -48,21 +48,20 @@ fn listed(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
 impl<'a> Findings<'a> {
     pub(crate) fn new(ask: &'a Ask, documents: &'a [Document]) -> Self {
         let corpus = Corpus::new(documents, ask);
-        let reasons = ask.task == REASONS;
-        let han = |unit: &&Unit| unit.text.contains(is_han);
         // Words of one language are not looked for in another.
-        let foreign = ask.chinese != (corpus.units.iter().filter(han).count() * 2 > corpus.units.len());
+        let foreign = ask.chinese
+            != (corpus.units.iter().filter(|unit| unit.text.contains(is_han)).count() * 2 > corpus.units.len());
         let specific = !ask.terms.is_empty() && ![SUMMARY, COMPARE].contains(&ask.task) && !foreign;
-        let about_causes = reasons && corpus.prose(|_, mark| mark.cause).len() > 1;
-        // Words of movement have too many names to be missed.
-        let vague = |term: &str| is_generic(term) || ["fall", "rise"].contains(&term);
+        let about_causes = ask.task == REASONS && corpus.prose(|_, mark| mark.cause).len() > 1;
         let said: BTreeSet<&String> = corpus.tokens.iter().flatten().collect();
+        let vague = |term: &String| is_generic(term) || is_listed("movement", term);
         let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && !said.contains(term));
         let missing: Vec<&str> = missed.map(|(_, word)| word.as_str()).collect();
         let best = corpus.marks.iter().map(|mark| mark.query).fold(0.0, f64::max);
         // A name that no source has: what shares another word with the question is no answer.
         let stranger = missing.iter().any(|word| word.starts_with(char::is_uppercase)) && best < 0.5;
-        let off_topic = specific && !about_causes && (best == 0.0 || (stranger && ask.task == QUESTION));
+        let off_topic =
+            specific && !about_causes && !missing.is_empty() && (best == 0.0 || (stranger && ask.task == QUESTION));
         let mut themes = match ask.task {
             _ if off_topic => Vec::new(),
             REASONS => gather(&corpus, ask),
@@ -72,7 +71,7 @@ impl<'a> Findings<'a> {
         if themes.is_empty() && !off_topic {
             let size = if ask.task == LIST { 20 } else { (corpus.units.len() / 10).clamp(5, 10) };
             let told = corpus.marks.iter().any(|mark| mark.wanted && mark.query > 0.0);
-            let fits = |mark: &Mark| match specific {
+            let fits = |mark: &Mark| match specific && (best > 0.0 || ask.wanted.is_some()) {
                 true => mark.query > 0.0 || (mark.wanted && !told),
                 false => mark.aside.is_none() || ask.task == COMPARE,
             };

@@ -5,8 +5,8 @@
 //! subject: what it says is quoted, counted or about itself, and each report and answer says in its first line that no
 //! language model wrote it.
 //!
-//! The way through: [`next`] asks [`conversation`] what was read and done so far; when all is read, [`units`] cuts the
-//! files into sentences, [`corpus`] marks each, [`themes`] gathers causes, [`findings`] picks what to quote and [`report`]
+//! The way through: `next` asks `conversation` what was read and done so far; when all is read, `units` cuts the
+//! files into sentences, `corpus` marks each, `themes` gathers causes, `findings` picks what to quote and `report`
 //! words it. Word lists, cues and wordings in both languages are data, in the `.txt` files beside the code.
 //!
 //! **Invariant:** a reply is a pure function of the [`ChatRequest`](deerflow_core::ChatRequest). There is no state

@@ -52,16 +52,11 @@ pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
             out.push(format!("\n## {}\n\n{}", ask.say(heading), text.trim_start()));
         }
     };
-    section(ask.task, main_part(found));
+    section(ask.task, main_part(found, usize::MAX));
     for (name, quotes) in &found.sections {
         let more = match *name {
             FIGURES => found.tables.iter().map(|at| table(found, *at)).collect(),
-            OPEN => gaps(found)
-                .iter()
-                .map(String::as_str)
-                .chain([ask.say("by-rules")])
-                .map(|gap| format!("- {gap}"))
-                .collect(),
+            OPEN => [gaps(found), vec![format!("- {}", ask.say("by-rules"))]].concat(),
             _ => Vec::new(),
         };
         section(name, bullets(found, quotes).into_iter().chain(more).collect());
@@ -79,15 +74,16 @@ fn failures(documents: &[Document]) -> Vec<String> {
     failed.map(|(name, why)| format!("- {name}: {why}")).collect()
 }
 
-fn main_part(found: &Findings) -> Vec<String> {
+/// The themes with up to so many quotes of each.
+fn main_part(found: &Findings, each: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (theme, number) in found.themes.iter().zip(1..) {
-        let mut quotes = theme.quotes.clone();
+        let mut quotes: Vec<usize> = theme.quotes.iter().take(each).copied().collect();
         if theme.mentions > 0 {
             let mentions = found.ask.say_of("mentions", &theme.mentions.to_string());
             lines.push(format!("\n### {number}. {} ({mentions})\n", theme.title));
         } else {
-            quotes.sort_unstable();
+            quotes.sort_by_key(|at| if found.ask.wanted.is_some() { 0 } else { *at });
             lines.push(format!("\n### {}\n", theme.title).replace("\n### \n", ""));
         }
         lines.extend(row(found, theme).map(|row| format!("- {row}")));
@@ -150,7 +146,7 @@ fn gaps(found: &Findings) -> Vec<String> {
         let notes = document.lines.iter().filter(|(_, line)| has("note", line));
         gaps.extend(notes.map(|(_, note)| format!("{}: {note}", document.name)));
     }
-    gaps
+    gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
 
 /// The answer after a report was written, or in its place; `last` says where the report is or why there is none.
@@ -163,17 +159,9 @@ pub(crate) fn summary(found: &Findings, last: &str) -> String {
         let quote = || theme.quotes.first().map(|at| found.quote(*at)).unwrap_or_default();
         format!("- **{}**: {}", theme.title, row(found, theme).unwrap_or_else(quote))
     }));
-    if ask.task == LIST {
-        lines.push(main_part(found).join("\n").trim_start().to_owned());
-    } else if themes.is_empty() {
-        let each = MAX_POINTS.div_ceil(found.themes.len().max(1));
-        let mut best: Vec<usize> =
-            found.themes.iter().flat_map(|part| part.quotes.iter().take(each)).copied().collect();
-        if ask.wanted.is_none() {
-            best.sort_unstable();
-        }
-        lines.extend(bullets(found, &best));
-        lines.extend(found.themes.is_empty().then(|| no_sentence(found)).into_iter().flatten());
+    if themes.is_empty() {
+        let each = if ask.task == LIST { usize::MAX } else { MAX_POINTS.div_ceil(found.themes.len().max(1)) };
+        lines.push(main_part(found, each).join("\n").trim_start().to_owned());
     }
     lines.push(String::new());
     lines.extend(gaps(found));

@@ -164,7 +164,7 @@ pub(crate) fn labelled(heads: &[String], cells: &[String]) -> String {
 
 /// The cells of a table row, without formulas that were never computed: of a Markdown table, or of any line of a file of rows.
 fn cells(name: &str, line: &str) -> Option<Vec<String>> {
-    let value = |cell: &str| if has("formula", cell) { String::new() } else { cell.trim().to_owned() };
+    let value = |cell: &str| if has("formulas", cell) { String::new() } else { cell.trim().to_owned() };
     if let Some(row) = line.trim().strip_prefix('|') {
         return Some(row.trim_end_matches('|').split('|').map(value).collect());
     }
@@ -200,10 +200,6 @@ fn sentences(text: &str) -> Vec<(usize, &str)> {
             None => ranges.push((at, at + piece.len())),
         }
     }
-    let trimmed = |(start, end): (usize, usize)| {
-        let piece = text[start..end].trim_end();
-        let own = piece.trim_start_matches([' ', '-', '–', '—']);
-        (start + piece.len() - own.len(), own)
-    };
-    ranges.into_iter().map(trimmed).filter(|(_, piece)| piece.contains(char::is_alphanumeric)).collect()
+    let pieces = ranges.into_iter().map(|(start, end)| (start, text[start..end].trim()));
+    pieces.filter(|(_, piece)| piece.contains(char::is_alphanumeric)).collect()
 }

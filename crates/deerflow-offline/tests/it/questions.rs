@@ -155,6 +155,7 @@ fn a_question_is_answered_by_what_it_wants() {
         ("How many orders did the outage cost?", "The outage cost 31 orders."),
         ("Who led the outage team?", "The outage team was led by Priya Nair."),
         ("When was the outage?", "The outage began on Monday at night."),
+        ("When did it happen?", "The outage began on Monday at night."),
     ] {
         let found = answer(request, text);
         let line = found.lines().find(|line| line.starts_with("- ")).unwrap_or_default();
