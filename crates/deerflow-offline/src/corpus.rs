@@ -24,8 +24,6 @@ pub(crate) struct Mark {
     /// Share of the request's words that it has, by weight: 0 to 1.
     pub(crate) query: f64,
     pub(crate) cause: bool,
-    /// Says outright what the cause is.
-    pub(crate) root: bool,
     /// Answers the kind of question that was asked.
     pub(crate) wanted: bool,
     /// Names a cause or a loss.
@@ -108,7 +106,7 @@ impl Corpus {
             let row = unit.kind == Kind::Row && asked && !reasons;
             let prose = (is_prose(&unit) || row) && (!question || aside == Some("open"));
             let telling = cause || root || loss;
-            Mark { score: worth * length, query, cause: cause || root, root, wanted, telling, figure, aside, prose }
+            Mark { score: worth * length, query, cause: cause || root, wanted, telling, figure, aside, prose }
         };
         self.units.iter().enumerate().map(mark).collect()
     }

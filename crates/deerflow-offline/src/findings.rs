@@ -75,12 +75,13 @@ impl<'a> Findings<'a> {
                 true => mark.query > 0.0 || (mark.wanted && !told),
                 false => mark.aside.is_none() || ask.task == COMPARE,
             };
-            themes.extend(documents.iter().enumerate().map(|(source, document)| {
+            let read = documents.iter().enumerate().filter(|(_, document)| document.failure.is_none());
+            themes.extend(read.map(|(source, document)| {
                 let own = corpus.prose(|at, mark| corpus.units[at].source == source && fits(mark));
                 let title = if documents.len() > 1 { document.name.clone() } else { String::new() };
                 Theme::plain(title, corpus.pick(own, size))
             }));
-            themes.retain(|theme| !theme.quotes.is_empty());
+            themes.retain(|theme| !theme.quotes.is_empty() || !theme.title.is_empty());
         }
         let mut used: BTreeSet<usize> = themes.iter().flat_map(|theme| &theme.quotes).copied().collect();
         let sections = SECTIONS.map(|name| {

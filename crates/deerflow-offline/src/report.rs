@@ -88,6 +88,8 @@ fn main_part(found: &Findings, each: usize) -> Vec<String> {
         }
         lines.extend(row(found, theme).map(|row| format!("- {row}")));
         lines.extend(bullets(found, &quotes));
+        lines
+            .extend((quotes.is_empty() && theme.row.is_none()).then(|| format!("- {}", found.ask.say("nothing-here"))));
     }
     if lines.is_empty() { no_sentence(found) } else { lines }
 }

@@ -30,8 +30,8 @@ pub(crate) struct Theme {
     words: BTreeMap<String, f64>,
     /// Its figures, as written.
     figures: Vec<String>,
-    /// A source calls it the cause.
-    root: bool,
+    /// How plainly a source calls it the cause: 0 to 2.
+    root: usize,
 }
 
 /// Themes by weight, and last the causes that fit none of them.
@@ -58,7 +58,7 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
         theme.quotes = corpus.pick(members, 3);
     }
     // Beside a cause that is called one, a loss alone is none.
-    let rooted = themes.iter().any(|theme| theme.root && !theme.quotes.is_empty());
+    let rooted = themes.iter().any(|theme| theme.root > 0 && !theme.quotes.is_empty());
     let causes = |theme: &Theme| theme.quotes.iter().any(|at| corpus.marks[*at].cause || !rooted);
     themes.retain(|theme| given || causes(theme));
     if !given {
@@ -113,7 +113,8 @@ fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
             let title = title(&corpus.units[at].text);
             let telling = tokens(&title).into_iter().filter(|word| !is_generic(word) && !ask.terms.contains_key(word));
             let weigh = |word: String| (word.clone(), corpus.rarity(&word) * if known(&word) { 9.0 } else { 1.0 });
-            let (words, root) = (telling.map(weigh).collect(), corpus.marks[at].root);
+            let root = ["root", "main-cause"].into_iter().filter(|cue| has(cue, &corpus.units[at].text)).count();
+            let words = telling.map(weigh).collect();
             themes.push(Theme { title, words, root, ..Theme::default() });
         }
     }
