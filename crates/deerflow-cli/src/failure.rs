@@ -36,7 +36,7 @@ impl Failure {
         if !self.message.is_empty() {
             let label = "error:";
             let label = label.if_supports_color(Stream::Stderr, |t| t.red());
-            let text = self.message.replace("; hint: ", "\n  hint: ");
+            let text = crate::render::printable(&self.message).replace("; hint: ", "\n  hint: ");
             eprintln!("{label} {}", text.trim_end());
         }
         ExitCode::from(self.code)

@@ -11,6 +11,7 @@ use crate::commands::{Ended, question_message};
 use deerflow_core::{AgentEvent, JsonMap, RunStatus, Usage, text};
 use deerflow_runtime::RunHandle;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -59,7 +60,7 @@ impl Renderer {
         self.0.finished(ended);
     }
     pub(crate) fn note(&mut self, text: &str) {
-        self.0.note(text);
+        self.0.note(&printable_line(text));
     }
     /// Leaves the terminal as it was found.
     pub(crate) fn abandon(&mut self) {
@@ -81,6 +82,25 @@ impl Renderer {
             _ = tokio::signal::ctrl_c() => Ok(None),
         }
     }
+}
+
+/// Text from outside, fit for a terminal: control characters are shown, not obeyed. Line breaks and tabs stay.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match u32::from(c) {
+        _ if harmless(c) => c,
+        code @ 0..32 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
+        _ => '\u{fffd}',
+    };
+    Cow::Owned(text.replace("\r\n", "\n").chars().map(shown).collect())
+}
+
+/// The same for what must stay on one line.
+pub(crate) fn printable_line(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
 }
 
 /// A call in a few words: what, on which file.
@@ -106,8 +126,9 @@ pub(crate) fn describe_call(name: &str, args: &JsonMap) -> String {
     } else {
         ["command", "query", "url", "question", "pattern"].iter().find_map(|k| string(k)).unwrap_or_default().to_owned()
     };
-    let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
-    if detail.is_empty() { name.to_owned() } else { format!("{name} {}", text::ellipsis(&detail, 90)) }
+    let detail = printable_line(&detail.split_whitespace().collect::<Vec<_>>().join(" "));
+    let name = printable_line(name);
+    if detail.is_empty() { name } else { format!("{name} {}", text::ellipsis(&detail, 90)) }
 }
 
 /// The exit code that the summary of a command's result ends with, when it is not 0.
@@ -153,7 +174,7 @@ fn closing(ended: &Ended) -> Vec<String> {
 }
 
 fn show_path(path: &Path) -> String {
-    path.display().to_string()
+    printable_line(&path.display().to_string())
 }
 
 /// The last words of the agent, or its question.
@@ -195,6 +216,14 @@ mod tests {
         );
         assert_eq!(describe("write_todos", json!({"todos": [{"status": "completed"}, {}]})), "write_todos 1 of 2 done");
         assert_eq!(describe("odd", json!({})), "odd");
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_by_text_from_outside() {
+        assert_eq!(printable("a\u{1b}[2Jb\u{7}\u{9b}c\n\td"), "a␛[2Jb␇\u{fffd}c\n\td");
+        assert!(matches!(printable("plain 谢谢"), Cow::Borrowed(_)));
+        assert_eq!(describe("read_file", json!({"path": "a\u{1b}]0;x\u{7}"})), "read_file a␛]0;x␇");
+        assert_eq!(show_path(Path::new("a\nfile  /etc/passwd")), "a file  /etc/passwd");
     }
 
     #[test]

@@ -42,7 +42,10 @@ pub(crate) async fn deliver(
     for virtual_path in presented {
         let Some(relative) = virtual_path.strip_prefix("/mnt/user-data/outputs/") else { continue };
         let Some(output) = output else {
-            files.push(paths.outputs().join(relative));
+            match real_file(&paths.outputs(), relative) {
+                Some(file) => files.push(file),
+                None => renderer.note(&format!("{virtual_path} was presented but is no file of this thread any more")),
+            }
             continue;
         };
         let parsed = VirtualPath::parse(&virtual_path).map_err(Failure::run)?;
@@ -64,6 +67,12 @@ pub(crate) async fn deliver(
     }
     delivered.save();
     Ok(files)
+}
+
+/// The file as this machine knows it, if it is one: a command may have put a link to somewhere else in its place.
+fn real_file(outputs: &Path, relative: &str) -> Option<PathBuf> {
+    let (root, file) = (outputs.canonicalize().ok()?, outputs.join(relative).canonicalize().ok()?);
+    (file.starts_with(&root) && file.is_file()).then_some(file)
 }
 
 /// What earlier runs of the thread have put where, by a digest: that may be replaced, a file that somebody else wrote or

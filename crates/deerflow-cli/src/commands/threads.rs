@@ -4,9 +4,10 @@ use super::{question_message, say, say_json};
 use crate::app;
 use crate::cli::ThreadsCommand;
 use crate::failure::Failure;
+use crate::render::{printable, printable_line};
 use deerflow_core::message::kwargs;
-use deerflow_core::ports::{RunFilter, RunRepo, StepLog, ThreadRepo, ThreadRow};
-use deerflow_core::{Lineage, Message, StoreError, ThreadId, ToolStatus, UserId, text};
+use deerflow_core::ports::{Fence, RunFilter, RunOutcome, RunRepo, RunRow, StepLog, ThreadRepo, ThreadRow};
+use deerflow_core::{Lineage, Message, RunStatus, StoreError, ThreadId, ToolStatus, UserId, text};
 use deerflow_runtime::WorkerLock;
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
@@ -27,7 +28,7 @@ pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) ->
         ThreadsCommand::Delete { thread, yes } => {
             let thread_id = parse(&thread)?;
             let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
-            delete(&*store, &user, &thread_id, &paths, yes).await
+            delete(&*store, &user, config.home(), &thread_id, &paths, yes).await
         }
     };
     store.close().await;
@@ -97,7 +98,7 @@ async fn list(
     let width = rows.iter().map(|r| r.thread_id.as_str().len()).max().unwrap_or(0);
     for row in rows {
         let status = status(store, user, home, &row).await?;
-        let title = text::ellipsis(row.title.as_deref().unwrap_or("(no title)"), 60);
+        let title = text::ellipsis(&printable_line(row.title.as_deref().unwrap_or("(no title)")), 60);
         say(&format!("{:width$}  {}  {status:11}  {title}", row.thread_id.as_str(), date(row.updated_at)));
     }
     Ok(())
@@ -119,16 +120,21 @@ async fn show(
             "created_at": rfc3339(thread.created_at), "updated_at": rfc3339(thread.updated_at), "values": state,
         }));
     }
-    say(&format!("{}  {}  {}", thread.thread_id, thread.title.as_deref().unwrap_or("(no title)"), thread.status));
+    say(&format!(
+        "{}  {}  {}",
+        thread.thread_id,
+        printable_line(thread.title.as_deref().unwrap_or("(no title)")),
+        thread.status
+    ));
     for message in state.messages.iter().filter(|m| !m.flag(kwargs::HIDE_FROM_UI)) {
         show_message(message);
     }
     for path in state.artifacts.iter().flatten() {
         let relative = path.strip_prefix("/mnt/user-data/outputs/").unwrap_or(path);
-        say(&format!("\nfile  {}", paths.outputs().join(relative).display()));
+        say(&format!("\nfile  {}", printable_line(&paths.outputs().join(relative).display().to_string())));
     }
     if let Some(question) = question_message(&state) {
-        say(&format!("\n{}\n\nAnswer with: deerflow run \"your answer\" --thread {id}", question.text()));
+        say(&format!("\n{}\n\nAnswer with: deerflow run \"your answer\" --thread {id}", printable(&question.text())));
     }
     let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
     if let Some(run) = store.runs(user, filter).await.map_err(Failure::run)?.first()
@@ -142,6 +148,7 @@ async fn show(
 fn show_message(message: &Message) {
     let said = message.additional_kwargs.get(kwargs::ORIGINAL_USER_CONTENT).and_then(|v| v.as_str());
     let content = said.map_or_else(|| message.text(), Into::into);
+    let content = printable(&content);
     match message.role() {
         "human" => say(&format!("\nyou  {content}")),
         "ai" => {
@@ -155,15 +162,35 @@ fn show_message(message: &Message) {
         "tool" => {
             let failed = message.as_tool().is_some_and(|t| t.status == ToolStatus::Error);
             let line = content.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
-            say(&format!("  {} {}", if failed { "✗" } else { "✓" }, text::ellipsis(line, 100)));
+            say(&format!("  {} {}", if failed { "✗" } else { "✓" }, text::ellipsis(&printable_line(line), 100)));
         }
         _ => {}
     }
 }
 
+fn remove_files(paths: &ThreadPaths) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(paths.thread_dir()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Ends a run whose process is dead.
+async fn close(store: &impl RunRepo, run: RunRow) -> Result<(), Failure> {
+    let run = store.adopt(&run.run_id, run.epoch, &run.worker).await.map_err(Failure::run)?;
+    let outcome = RunOutcome {
+        status: RunStatus::Interrupted,
+        error: None,
+        stop_reason: Some("orphan_recovered".into()),
+        usage: run.usage,
+    };
+    store.finish(&Fence { run_id: run.run_id, epoch: run.epoch }, outcome, vec![]).await.map_err(Failure::run)
+}
+
 async fn delete(
-    store: &impl ThreadRepo,
+    store: &(impl ThreadRepo + RunRepo),
     user: &UserId,
+    home: &Path,
     id: &ThreadId,
     paths: &ThreadPaths,
     yes: bool,
@@ -183,18 +210,22 @@ async fn delete(
             return Err(Failure::usage("nothing deleted"));
         }
     }
+    let live =
+        RunFilter { thread_id: Some(id.clone()), status: vec![RunStatus::Pending, RunStatus::Running], limit: 1 };
+    if let Some(run) = store.runs(user, live).await.map_err(Failure::run)?.into_iter().next() {
+        if WorkerLock::is_held(home, &run.worker) {
+            let (thread_id, run_id) = (id.to_string(), run.run_id.to_string());
+            return Err(Failure::run(StoreError::ThreadBusy { thread_id, run_id, holder: run.worker.label }));
+        }
+        close(store, run).await?;
+    }
+    // The files go first: a thread whose files cannot all be removed must not be gone from the list.
+    remove_files(paths)
+        .map_err(|e| Failure::run(format!("the files of {id} cannot all be removed: {e}; its history is kept")))?;
     store.delete_thread(user, id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => missing(id),
         other => Failure::run(other),
     })?;
-    let folder = paths.thread_dir();
-    match std::fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::run(format!("the history is deleted, but not the files in {}: {error}", folder.display())))
-        }
-        _ => {
-            say(&format!("deleted {id}"));
-            Ok(())
-        }
-    }
+    say(&format!("deleted {id}"));
+    Ok(())
 }

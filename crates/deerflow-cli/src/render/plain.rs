@@ -1,6 +1,6 @@
 //! Plain lines for logs and pipes: progress on stderr, the answer on stdout.
 
-use super::{Show, answer, closing, describe_call, exit_code, seconds};
+use super::{Show, answer, closing, describe_call, exit_code, printable, printable_line, seconds};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, ToolStatus, text};
 use deerflow_runtime::RunHandle;
@@ -28,7 +28,7 @@ impl Show for Plain {
             AgentEvent::Message(message) if message.as_ai().is_some() && !message.tool_calls().is_empty() => {
                 let text = message.text();
                 if !text.trim().is_empty() {
-                    progress(text.trim());
+                    progress(printable(&text).trim());
                 }
             }
             AgentEvent::ToolStarted { call_id, name, args } => {
@@ -44,12 +44,14 @@ impl Show for Plain {
                         Some(code) => progress(&format!("! {call}  {took}  exit code {code}")),
                         None => progress(&format!("✓ {call}  {took}")),
                     },
-                    ToolStatus::Error => progress(&format!("✗ {call}  {took}  {}", text::ellipsis(summary, 120))),
+                    ToolStatus::Error => {
+                        progress(&format!("✗ {call}  {took}  {}", text::ellipsis(&printable_line(summary), 120)))
+                    }
                 }
             }
             AgentEvent::Custom(value) => {
                 if let Some(message) = value.get("message").and_then(|m| m.as_str()) {
-                    progress(&format!("! {message}"));
+                    progress(&format!("! {}", printable_line(message)));
                 }
             }
             _ => {}
@@ -58,7 +60,7 @@ impl Show for Plain {
 
     fn finished(&mut self, ended: &Ended) {
         if let Some(text) = answer(ended) {
-            say(&format!("\n{}\n", text.trim_end()));
+            say(&format!("\n{}\n", printable(text.trim_end())));
         }
         for line in closing(ended) {
             say(&line);

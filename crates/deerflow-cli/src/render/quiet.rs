@@ -1,8 +1,9 @@
 //! The answer only.
 
-use super::{Show, answer};
+use super::{Show, answer, printable};
 use crate::commands::{Ended, say};
 use deerflow_core::AgentEvent;
+use std::io::IsTerminal;
 
 pub(super) struct Quiet;
 
@@ -10,7 +11,9 @@ impl Show for Quiet {
     fn event(&mut self, _event: &AgentEvent) {}
     fn finished(&mut self, ended: &Ended) {
         if let Some(text) = answer(ended) {
-            say(&text);
+            // A file or a program gets the words as they are; a terminal would obey them.
+            let shown = if std::io::stdout().is_terminal() { printable(&text) } else { text.as_str().into() };
+            say(&shown);
         }
     }
     fn note(&mut self, _text: &str) {}

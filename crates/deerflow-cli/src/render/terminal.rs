@@ -1,7 +1,7 @@
 //! A run on a terminal: a spinner per tool call, streamed Markdown, colours.
 
 use super::markdown::{Blocks, render};
-use super::{Show, answer, closing, describe_call, exit_code, seconds};
+use super::{Show, answer, closing, describe_call, exit_code, printable, printable_line, seconds};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, JsonMap, ToolStatus, text};
 use deerflow_runtime::RunHandle;
@@ -48,7 +48,7 @@ impl Terminal {
 
     fn print(&self, text: &str) {
         if !text.trim().is_empty() {
-            self.bars.suspend(|| say(&format!("{}\n", render(text).trim_end_matches('\n'))));
+            self.bars.suspend(|| say(&format!("{}\n", render(&printable(text)).trim_end_matches('\n'))));
         }
     }
 
@@ -124,13 +124,16 @@ impl Show for Terminal {
                     }
                     ToolStatus::Error => {
                         let mark = "✗".if_supports_color(Stream::Stderr, |t| t.red());
-                        self.line(&format!("{mark} {call}  {took}  {}", dim(&text::ellipsis(summary, 100))));
+                        self.line(&format!(
+                            "{mark} {call}  {took}  {}",
+                            dim(&text::ellipsis(&printable_line(summary), 100))
+                        ));
                     }
                 }
             }
             AgentEvent::Custom(value) => {
                 if let Some(message) = value.get("message").and_then(|m| m.as_str()) {
-                    self.note(message);
+                    self.note(&printable_line(message));
                 }
             }
             _ => {}
@@ -149,7 +152,7 @@ impl Show for Terminal {
         let last = ended.state.messages.last();
         let shown = last.is_some_and(|m| m.id == self.streamed && m.as_ai().is_some());
         match answer(ended) {
-            Some(text) if !self.streams => say(text.trim_end()),
+            Some(text) if !self.streams => say(&printable(text.trim_end())),
             // A question, or words that a guard wrote, were not streamed.
             Some(text) if !shown => self.print(&text),
             _ => {}

@@ -87,6 +87,8 @@ async fn a_killed_run_is_listed_as_cut_off() {
     assert!(world.run(&["threads", "list"]).await.stdout.contains("cut off"));
     let rows: Vec<Value> = serde_json::from_str(&world.run(&["threads", "list", "--json"]).await.stdout).unwrap();
     assert!(rows[0]["created_at"].as_str().unwrap().ends_with('Z'), "{rows:?}");
+    world.run(&["threads", "delete", "t", "--yes"]).await.expect_code(0);
+    assert!(world.run(&["threads", "list"]).await.stdout.contains("no threads yet"));
 }
 
 #[tokio::test]
@@ -96,4 +98,36 @@ async fn output_that_cannot_be_written_is_an_error() {
     command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// Text from a model or a file never drives the terminal.
+#[tokio::test]
+async fn escape_sequences_are_shown_not_obeyed() {
+    let world = World::scripted().await;
+    let nasty = "a\u{1b}[2Jb";
+    world.model().push(Turn::calls([call("bash", json!({"description": "d", "command": format!("echo '{nasty}'")}))]));
+    world.model().push(Turn::text(nasty));
+    let ran = world.run(&["run", "go", "--thread", "t"]).await.expect_code(0);
+    let shown = world.run(&["threads", "show", "t"]).await.expect_code(0);
+    for text in [&ran.stdout, &ran.stderr, &shown.stdout] {
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+    assert!(ran.stdout.contains("a␛[2Jb"), "{}", ran.stdout);
+}
+
+/// A command may put a link in place of what it presented; the file list never names what it points to.
+#[tokio::test]
+async fn a_link_in_place_of_a_delivery_is_not_listed() {
+    let world = World::scripted().await;
+    let secret = world.path("secret");
+    std::fs::write(&secret, "s").unwrap();
+    let swap = format!("ln -sf {} /mnt/user-data/outputs/report.md", secret.display());
+    let path = "/mnt/user-data/outputs/report.md";
+    world.model().push(Turn::calls([call("write_file", json!({"description": "d", "path": path, "content": "x"}))]));
+    world.model().push(Turn::calls([call("present_files", json!({"filepaths": [path]}))]));
+    world.model().push(Turn::calls([call("bash", json!({"description": "d", "command": swap}))]));
+    world.model().push(Turn::text("done"));
+    let (ran, end) = world.run_json(&["go", "--thread", "t"]).await;
+    ran.expect_code(0);
+    assert_eq!(end["files"], json!([]));
 }
