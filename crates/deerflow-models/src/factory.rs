@@ -109,10 +109,12 @@ fn over_http(
     let key = key(profile, &variables, env);
     let mut secrets: Vec<_> = profile.headers.values().map(Secret::to_secret_string).collect();
     secrets.extend(key.as_ref().map(Secret::to_secret_string));
+    let (shown, password) = without_user(&url);
+    secrets.extend(password.map(Into::into));
     let errors = ErrorContext {
         name: profile.name.clone(),
         model: profile.model.clone(),
-        url: url.clone(),
+        url: shown,
         key_variable: variables.first().copied(),
         has_key: key.is_some(),
         secrets,
@@ -143,6 +145,16 @@ fn over_http(
         tracing::warn!(model = %profile.name, "`use_responses_api` is not supported: using chat completions");
     }
     Ok(Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }))
+}
+
+/// The address without its user and password, and the secret among them: a user without a password is a token.
+fn without_user(url: &Url) -> (Url, Option<String>) {
+    let mut shown = url.clone();
+    // These fail only for addresses that cannot have a user.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    let user = Some(url.username()).filter(|user| !user.is_empty());
+    (shown, url.password().or(user).map(str::to_owned))
 }
 
 /// The address of a method below `base`, unless `base` is it already. A query (`api-version`) stays.

@@ -45,6 +45,40 @@ fn what_cannot_be_used_says_why() {
     assert!(url.contains("base_url"), "{url}");
 }
 
+#[tokio::test]
+async fn a_password_within_the_address_never_shows() {
+    use crate::{Transport, WireRequest, WireResponse};
+    use futures::StreamExt as _;
+    use futures::future::BoxFuture;
+    /// Repeats the address in its error reply.
+    struct Echo;
+    impl Transport for Echo {
+        fn send(&self, request: WireRequest) -> BoxFuture<'_, Result<WireResponse, ModelError>> {
+            let said = format!("no such path: {}", request.url);
+            let body = futures::stream::iter([Ok(said.into())]).boxed();
+            let response = WireResponse { status: 404, headers: HeaderMap::new(), body };
+            Box::pin(std::future::ready(Ok(response)))
+        }
+    }
+    for base in ["http://u:hunter%212@127.0.0.1:1/v1", "http://hunter%212@127.0.0.1:1/v1"] {
+        let profile = profile(json!({"name": "m", "use": "openai", "model": "x", "base_url": base}));
+        for transport in [Some(Arc::new(Echo) as Arc<dyn Transport>), None] {
+            let answered = transport.is_some();
+            let model = create(&profile, &|_| None, transport).unwrap();
+            let events = model.stream(deerflow_core::ChatRequest::default(), Default::default());
+            let error = events.map(Result::err).collect::<Vec<_>>().await.remove(0).unwrap();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("hunter"), "{shown}");
+            assert!(shown.contains("127.0.0.1:1"), "{shown}");
+            assert_eq!(error.kind, if answered { ModelErrorKind::BadRequest } else { ModelErrorKind::Unreachable });
+            assert_eq!(shown.contains("[redacted]"), answered, "{shown}");
+        }
+    }
+    let wrong =
+        failure(json!({"name": "m", "use": "openai", "model": "x", "base_url": "ftp://u:hunter2@h"}), &|_| None);
+    assert!(!format!("{wrong} {wrong:?}").contains("hunter2"), "{wrong}");
+}
+
 #[test]
 fn the_method_is_added_to_the_address_unless_it_is_there() {
     let of = |base: &str, suffix: &str| method_url(&base.parse().unwrap(), suffix).to_string();
