@@ -95,6 +95,20 @@ impl ErrorContext {
             .with_hint("raise `stream_chunk_timeout` if the model needs longer, or ask for less at once")
     }
 
+    /// What came for too long was keep-alives.
+    pub(crate) fn no_content(&self, limit: Duration) -> ModelError {
+        let what = format!("the provider sent nothing but keep-alives for {} s", limit.as_secs_f64());
+        self.error(ModelErrorKind::StreamInterrupted, &what)
+            .with_hint("is the server overloaded? Raise `stream_chunk_timeout` if the model needs longer to begin")
+    }
+
+    /// The reply outgrew what one turn may hold.
+    pub(crate) fn too_large(&self, what: &str, limit: usize) -> ModelError {
+        let what = format!("{what} is larger than {} MiB", limit / (1024 * 1024));
+        self.error(ModelErrorKind::BadResponse, &what)
+            .with_hint("does the model repeat itself? Set `max_tokens`, or ask for less at once")
+    }
+
     /// The whole exchange took too long.
     pub(crate) fn too_long(&self, limit: Duration) -> ModelError {
         self.error(ModelErrorKind::StreamInterrupted, &format!("no complete reply within {} s", limit.as_secs_f64()))

@@ -6,6 +6,7 @@ use deerflow_core::{Message, MessageDelta, ModelError, ModelErrorKind, ModelEven
 use deerflow_net::{SseDecoder, SseEvent, SseOptions, reqwest::header::CONTENT_TYPE};
 use futures::FutureExt as _;
 use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(crate) trait Decoder: Send + 'static {
     fn event(&mut self, event: &SseEvent, out: &mut Vec<MessageDelta>) -> Result<Flow, ModelError>;
     /// Takes a reply that came whole.
     fn body(&mut self, body: &str, out: &mut Vec<MessageDelta>) -> Result<(), ModelError>;
+    /// How much content has come, in bytes: text, thinking and calls, also what is held back.
+    fn received(&self) -> usize;
     /// Whether the provider has said that the turn is over, so that a stream that ends now is complete.
     fn is_complete(&self) -> bool;
     /// The finished message; what was held back until now goes into `out`. Called once, when the turn is complete.
@@ -29,6 +32,21 @@ pub(crate) trait Decoder: Send + 'static {
 pub(crate) enum Flow {
     More,
     Done,
+}
+
+/// How much content a piece of a reply holds, in bytes: its texts, at any depth.
+pub(crate) fn content_bytes(piece: &Value) -> usize {
+    match piece {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(content_bytes).sum(),
+        // These say what a piece is; an empty piece has them too.
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(key, _)| *key != "role" && *key != "type")
+            .map(|(_, value)| content_bytes(value))
+            .sum(),
+        _ => 0,
+    }
 }
 
 /// Where and how an adapter's requests go.
@@ -51,12 +69,23 @@ impl Endpoint {
             self.total_timeout.unwrap_or(WHOLE_REPLY).max(self.chunk_timeout)
         }
     }
+
+    /// Longest time without content, while keep-alives come.
+    fn content_timeout(&self) -> Duration {
+        self.chunk_timeout.saturating_mul(10).min(NO_CONTENT).max(self.head_timeout())
+    }
 }
 
 /// After the turn is over only usage can follow; nobody waits long for that.
 const AFTER_THE_END: Duration = Duration::from_secs(5);
 /// Longest wait for a reply that comes whole, unless the profile says otherwise.
 const WHOLE_REPLY: Duration = Duration::from_secs(600);
+/// Nobody waits longer than this for a reply that keeps saying that it will come.
+const NO_CONTENT: Duration = Duration::from_secs(30 * 60);
+/// Longest content of one reply: text, thinking and calls, in bytes.
+const MAX_CONTENT: usize = 16 * 1024 * 1024;
+/// Longest stream, in bytes. Each token comes in some hundred bytes of JSON, so this is far more than its content.
+const MAX_STREAM: usize = 128 * 1024 * 1024;
 /// Longest reply that comes whole, in bytes.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 /// How much of an error body is read, in bytes.
@@ -72,8 +101,10 @@ pub(crate) fn run<D: Decoder>(
     let now = Instant::now();
     let deadline = endpoint.total_timeout.and_then(|limit| now.checked_add(limit));
     let call = Call {
-        watch: Watch { endpoint, cancel, deadline },
+        watch: Watch { endpoint, cancel, deadline, content_deadline: None },
         decoder,
+        stream_bytes: 0,
+        ending: false,
         phase: Phase::Start(Box::new(request)),
         out: Vec::new(),
         ready: VecDeque::new(),
@@ -94,6 +125,10 @@ enum Phase {
 struct Call<D> {
     watch: Watch,
     decoder: D,
+    /// Length of the stream so far.
+    stream_bytes: usize,
+    /// Whether the turn is over and only usage can follow.
+    ending: bool,
     phase: Phase,
     /// What the last step decoded.
     out: Vec<MessageDelta>,
@@ -143,12 +178,14 @@ impl<D: Decoder> Call<D> {
             }
             return Err(endpoint.errors.refused(status, &headers, &body));
         }
+        self.watch.content_within(endpoint.content_timeout());
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match kind.as_str() {
             "application/json" => {
                 let body = self.watch.collect(head, MAX_BODY).await.map_err(|(error, _)| error)?;
                 self.decoder.body(&String::from_utf8_lossy(&body), &mut self.out)?;
+                self.bound_content()?;
                 self.end(None)
             }
             "text/html" => {
@@ -172,6 +209,10 @@ impl<D: Decoder> Call<D> {
         let endpoint = Arc::clone(&self.watch.endpoint);
         let complete = self.decoder.is_complete();
         let patience = if complete { AFTER_THE_END.min(endpoint.chunk_timeout) } else { endpoint.chunk_timeout };
+        if complete && !std::mem::replace(&mut self.ending, true) {
+            // Keep-alives do not prolong this either.
+            self.watch.content_within(patience);
+        }
         let chunk = match self.watch.wait(body.next(), patience, false).await {
             Ok(chunk) => chunk,
             Err(error) if complete && error.kind != ModelErrorKind::Cancelled => None,
@@ -180,7 +221,10 @@ impl<D: Decoder> Call<D> {
         let mut cut = None;
         match chunk {
             Some(Ok(bytes)) => {
-                if sse.push(&bytes).is_err() {
+                self.stream_bytes = self.stream_bytes.saturating_add(bytes.len());
+                if self.stream_bytes > MAX_STREAM {
+                    cut = Some(endpoint.errors.too_large("the stream of the reply", MAX_STREAM));
+                } else if sse.push(&bytes).is_err() {
                     cut = Some(endpoint.errors.unreadable("an event of the stream is too large", ""));
                 }
             }
@@ -190,8 +234,11 @@ impl<D: Decoder> Call<D> {
                 cut = Some(endpoint.errors.broke_off("the connection closed before the turn was complete"));
             }
         }
+        let before = self.decoder.received();
         while let Some(event) = sse.next_event() {
-            if self.decoder.event(&event, &mut self.out)? == Flow::Done {
+            let flow = self.decoder.event(&event, &mut self.out)?;
+            self.bound_content()?;
+            if flow == Flow::Done {
                 // Reading the end of the body lets the connection be used again; it is usually here already.
                 let _ = body.next().now_or_never();
                 return self.end(None);
@@ -200,8 +247,18 @@ impl<D: Decoder> Call<D> {
         if cut.is_some() {
             return self.end(cut);
         }
+        if !self.ending && self.decoder.received() > before {
+            self.watch.content_within(endpoint.content_timeout());
+        }
         self.phase = Phase::Events { body, sse };
         Ok(None)
+    }
+
+    fn bound_content(&self) -> Result<(), ModelError> {
+        if self.decoder.received() > MAX_CONTENT {
+            return Err(self.watch.endpoint.errors.too_large("the reply", MAX_CONTENT));
+        }
+        Ok(())
     }
 
     fn end(&mut self, cut: Option<ModelError>) -> Result<Option<Message>, ModelError> {
@@ -212,14 +269,21 @@ impl<D: Decoder> Call<D> {
     }
 }
 
-/// Bounds on waiting: cancellation, silence, the deadline of the whole exchange.
+/// Bounds on waiting: cancellation, silence, traffic without content, the deadline of the whole exchange.
 struct Watch {
     endpoint: Arc<Endpoint>,
     cancel: CancellationToken,
     deadline: Option<Instant>,
+    /// Until when content has to come; set once the reply has begun.
+    content_deadline: Option<Instant>,
 }
 
 impl Watch {
+    /// Content has come, or is expected from now on.
+    fn content_within(&mut self, limit: Duration) {
+        self.content_deadline = Instant::now().checked_add(limit);
+    }
+
     /// Waits for a part of the exchange, no longer than allowed.
     async fn wait<T>(
         &self,
@@ -238,11 +302,14 @@ impl Watch {
             () = tokio::time::sleep_until(self.deadline.unwrap_or(far)) => {
                 Err(endpoint.errors.too_long(endpoint.total_timeout.unwrap_or_default()))
             }
+            () = tokio::time::sleep_until(self.content_deadline.unwrap_or(far)) => {
+                Err(endpoint.errors.no_content(endpoint.content_timeout()))
+            }
         }
     }
 
     /// The whole body, or why not and what came of it.
-    async fn collect(&self, mut head: WireResponse, limit: usize) -> Result<Vec<u8>, (ModelError, Vec<u8>)> {
+    async fn collect(&mut self, mut head: WireResponse, limit: usize) -> Result<Vec<u8>, (ModelError, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
             match self.wait(head.body.next(), self.endpoint.head_timeout(), false).await {
@@ -252,6 +319,10 @@ impl Watch {
                 Ok(Some(Ok(chunk))) => {
                     if all.len() + chunk.len() > limit {
                         return Err((self.endpoint.errors.unreadable("the reply is too large", ""), all));
+                    }
+                    // White space before a reply keeps the connection alive.
+                    if !chunk.trim_ascii().is_empty() {
+                        self.content_within(self.endpoint.content_timeout());
                     }
                     all.extend_from_slice(&chunk);
                 }

@@ -9,6 +9,7 @@ mod errors;
 mod exchange;
 mod factory;
 pub mod legalise;
+mod lenient;
 mod openai;
 mod record;
 mod replay;

@@ -1,7 +1,8 @@
 //! Replies of the messages interface, streamed or whole.
 
 use crate::errors::ErrorContext;
-use crate::exchange::{Decoder, Flow};
+use crate::exchange::{Decoder, Flow, content_bytes};
+use crate::lenient::LenientJson;
 use crate::openai::drop_half_call;
 use deerflow_core::{
     Content, ContentBlock, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator, Usage,
@@ -27,6 +28,8 @@ enum Block {
 
 pub(super) struct MessagesDecoder {
     errors: ErrorContext,
+    json: LenientJson,
+    received: usize,
     turn: TurnAccumulator,
     blocks: BTreeMap<u64, Block>,
     counts: BTreeMap<&'static str, u64>,
@@ -40,6 +43,8 @@ impl MessagesDecoder {
     pub(super) fn new(errors: ErrorContext) -> Self {
         Self {
             errors,
+            json: LenientJson::default(),
+            received: 0,
             turn: TurnAccumulator::default(),
             blocks: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -87,6 +92,7 @@ impl MessagesDecoder {
     }
 
     fn start_block(&mut self, index: u64, block: &Value, out: &mut Vec<MessageDelta>) {
+        self.received = self.received.saturating_add(content_bytes(block));
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut delta = MessageDelta::default();
         let open = match text("type").as_str() {
@@ -115,6 +121,7 @@ impl MessagesDecoder {
     }
 
     fn grow_block(&mut self, index: u64, piece: &Value, out: &mut Vec<MessageDelta>) {
+        self.received = self.received.saturating_add(content_bytes(piece));
         let text = |key: &str| piece.get(key).and_then(Value::as_str).unwrap_or_default();
         let mut delta = MessageDelta::default();
         match (self.blocks.get_mut(&index), text("type")) {
@@ -186,8 +193,8 @@ impl Decoder for MessagesDecoder {
         if data.is_empty() || data == "[DONE]" {
             return Ok(Flow::More);
         }
-        let value: Value = serde_json::from_str(data)
-            .map_err(|_| self.errors.unreadable("a piece of the stream is not JSON", data))?;
+        let value = self.json.read(data);
+        let value = value.ok_or_else(|| self.errors.unreadable("a piece of the stream is not JSON", data))?;
         let index = value.get("index").and_then(Value::as_u64).unwrap_or(0);
         let part = |key: &str| value.get(key).unwrap_or(&Value::Null);
         match value.get("type").and_then(Value::as_str).or(event.event.as_deref()) {
@@ -214,8 +221,7 @@ impl Decoder for MessagesDecoder {
     }
 
     fn body(&mut self, body: &str, out: &mut Vec<MessageDelta>) -> Result<(), ModelError> {
-        let value: Value =
-            serde_json::from_str(body).map_err(|_| self.errors.unreadable("the reply is not JSON", body))?;
+        let value = self.json.read(body).ok_or_else(|| self.errors.unreadable("the reply is not JSON", body))?;
         if value.get("error").is_some_and(|error| !error.is_null()) {
             return Err(self.errors.provider_error(None, body));
         }
@@ -230,6 +236,10 @@ impl Decoder for MessagesDecoder {
         self.stop(value.get("stop_reason"));
         self.stopped = true;
         Ok(())
+    }
+
+    fn received(&self) -> usize {
+        self.received
     }
 
     fn is_complete(&self) -> bool {

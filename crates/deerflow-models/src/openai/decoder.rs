@@ -7,7 +7,8 @@ use super::text_calls::TextCalls;
 use super::think::{Split, ThinkSplitter};
 use super::usage;
 use crate::errors::ErrorContext;
-use crate::exchange::{Decoder, Flow};
+use crate::exchange::{Decoder, Flow, content_bytes};
+use crate::lenient::LenientJson;
 use deerflow_core::message::kwargs;
 use deerflow_core::{
     InvalidToolCall, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator,
@@ -20,6 +21,8 @@ const OPAQUE: &[&str] = &["extra_content", "thought_signature", "thoughtSignatur
 
 pub(super) struct ChatDecoder {
     errors: ErrorContext,
+    json: LenientJson,
+    received: usize,
     turn: TurnAccumulator,
     think: ThinkSplitter,
     text_calls: TextCalls,
@@ -36,6 +39,8 @@ impl ChatDecoder {
     pub(super) fn new(errors: ErrorContext, dialect: &Dialect, text_calls: bool, offered: Vec<String>) -> Self {
         Self {
             errors,
+            json: LenientJson::default(),
+            received: 0,
             turn: TurnAccumulator::default(),
             think: ThinkSplitter::new(dialect.think_tags),
             text_calls: TextCalls::new(text_calls, offered),
@@ -75,6 +80,7 @@ impl ChatDecoder {
         };
         if let Some(choice) = choice {
             if let Some(message) = choice.get("delta").or_else(|| choice.get("message")).filter(|m| m.is_object()) {
+                self.received = self.received.saturating_add(content_bytes(message));
                 self.message(message, whole, &mut delta)?;
             }
             if delta.usage.is_none() {
@@ -214,8 +220,8 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Flow::More);
         }
-        let value: Value = serde_json::from_str(data)
-            .map_err(|_| self.errors.unreadable("a piece of the stream is not JSON", data))?;
+        let value = self.json.read(data);
+        let value = value.ok_or_else(|| self.errors.unreadable("a piece of the stream is not JSON", data))?;
         if event.event.as_deref() == Some("error") {
             return Err(self.errors.provider_error(None, data));
         }
@@ -230,8 +236,7 @@ impl Decoder for ChatDecoder {
     }
 
     fn body(&mut self, body: &str, out: &mut Vec<MessageDelta>) -> Result<(), ModelError> {
-        let value: Value =
-            serde_json::from_str(body).map_err(|_| self.errors.unreadable("the reply is not JSON", body))?;
+        let value = self.json.read(body).ok_or_else(|| self.errors.unreadable("the reply is not JSON", body))?;
         if let Some(error) = self.error_in(&value, body) {
             return Err(error);
         }
@@ -247,6 +252,10 @@ impl Decoder for ChatDecoder {
         self.chunk(&value, true, out)?;
         self.done = true;
         Ok(())
+    }
+
+    fn received(&self) -> usize {
+        self.received
     }
 
     fn is_complete(&self) -> bool {

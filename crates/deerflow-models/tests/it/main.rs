@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod anthropic;
+mod bounds;
 mod failures;
 mod fake;
 mod openai;
