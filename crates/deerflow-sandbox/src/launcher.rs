@@ -6,6 +6,7 @@
 
 mod confine;
 mod init;
+mod memory;
 mod network;
 mod root;
 mod seccomp;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use crate::SandboxError;
+use crate::{SandboxError, handle, remove};
 
 /// The host directories of one thread: `{base}/users/{user}/threads/{thread}/…`. `user-data` and `acp-workspace` are shown to
 /// the agent; `private/home` and `private/tmp` are its `HOME` and `/tmp`, persistent and outside the artifact tree.
@@ -98,6 +98,17 @@ impl ThreadPaths {
         self.thread_dir().join("private").join("tmp")
     }
 
+    /// Deletes the thread's directory with all that is in it, however deep and whatever its modes; links are deleted, not
+    /// followed. Blocks as long as the file system takes. Nothing there is fine.
+    ///
+    /// # Errors
+    /// [`SandboxError::Io`] when something cannot be deleted, or is made anew again and again meanwhile. What is left can be
+    /// deleted by another call.
+    pub fn remove_all(&self) -> Result<(), SandboxError> {
+        let result = remove::tree(&self.user_dir().join("threads"), &self.thread);
+        result.map_err(|errno| SandboxError::system("deleting the thread directory", &errno.into()))
+    }
+
     /// Makes what is missing, mode 0700, owned by this process.
     ///
     /// # Errors
@@ -152,14 +163,11 @@ fn ensure_dir(parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>) -> Re
     if !FileType::from_raw_mode(stat.st_mode).is_dir() {
         return Err(Errno::NOTDIR);
     }
-    if mode & 0o077 != 0 && stat.st_mode & mode != mode {
-        // Neither the umask nor a directory made earlier decides here. Only the server can write to this parent, so the name
-        // cannot be swapped.
-        rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
-    }
-    if owner.is_none() && stat.st_mode & 0o777 != mode {
-        // Made by an earlier server that ran as somebody else: the mode of then would lock the sandbox user out.
-        rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    // A directory for others to pass through: neither the umask nor an earlier server decides. One of the server's own: an
+    // earlier server that ran as somebody else may have left it a mode that would lock the sandbox user out.
+    let opened_for_others = mode & 0o077 != 0 && stat.st_mode & mode != mode;
+    if opened_for_others || (owner.is_none() && stat.st_mode & 0o777 != mode) {
+        handle::set_mode(&dir, mode)?;
     }
     if let Some(uid) = owner
         && stat.st_uid != uid
@@ -181,6 +189,22 @@ mod tests {
         }
         let paths = ThreadPaths::new(Path::new("/b"), "u-1", "T_2").unwrap();
         assert_eq!(paths.outputs(), Path::new("/b/users/u-1/threads/T_2/user-data/outputs"));
+    }
+
+    #[test]
+    fn a_link_swapped_in_does_not_get_the_mode_of_the_directory() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir(base.path().join("d")).unwrap();
+        std::fs::create_dir(base.path().join("outside")).unwrap();
+        std::fs::set_permissions(base.path().join("outside"), PermissionsExt::from_mode(0o711)).unwrap();
+        let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(base.path().join("d"), open, Mode::empty()).unwrap();
+        std::fs::rename(base.path().join("d"), base.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink("outside", base.path().join("d")).unwrap();
+        handle::set_mode(&dir, 0o500).unwrap();
+        let mode = |name: &str| std::fs::metadata(base.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("outside"), mode("moved")), (0o711, 0o500));
     }
 
     #[test]

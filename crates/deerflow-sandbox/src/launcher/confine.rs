@@ -105,7 +105,8 @@ pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {
         setrlimit(resource, value, value).map_err(|errno| Failure::new(format!("setting {resource:?}"), errno))
     };
     set(Resource::RLIMIT_CORE, 0)?;
-    lower(Resource::RLIMIT_NOFILE, 8192)?;
+    // Each descriptor can be a socket with a full buffer.
+    lower(Resource::RLIMIT_NOFILE, 1024)?;
     lower(Resource::RLIMIT_MEMLOCK, 8 << 20)?;
     if limits.memory_bytes > 0 {
         lower(Resource::RLIMIT_DATA, limits.memory_bytes)?;

@@ -1,7 +1,7 @@
 //! Pid 1 of a job: sets the sandbox up, starts the shell, reaps, watches the server and the memory, and takes everything with
 //! it when it exits.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,11 +16,11 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use seccompiler::BpfProgram;
 
+use super::memory::MemoryWatch;
 use super::{confine, root, seccomp, sys};
 use crate::protocol::{Failure, Job, Report, TAKEN};
 
 const MAX_JOB: u32 = 8 << 20;
-const MEMORY_CHECK_MS: u16 = 100;
 const LINGER: Duration = Duration::from_millis(200);
 const CANNOT_EXECUTE: i32 = 127;
 
@@ -147,16 +147,20 @@ fn read_job(control: &mut File) -> Result<Job, Failure> {
     serde_json::from_slice(&bytes).map_err(|error| fail(&error))
 }
 
-/// Waits for the shell, the server's end of file, or too much memory.
+/// Waits for the shell, the server's end of file, or too much memory. The memory is looked at when its time has come, however
+/// often a child's death wakes this process.
 fn supervise(control: &File, shell: Pid, memory_limit: u64) -> Option<Report> {
     let signals =
         SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).ok()?;
-    let timeout = if memory_limit > 0 { PollTimeout::from(MEMORY_CHECK_MS) } else { PollTimeout::NONE };
+    let mut watch = (memory_limit > 0).then(|| MemoryWatch::new(memory_limit));
     loop {
+        let timeout = match &watch {
+            Some(watch) => watch.left().try_into().unwrap_or(PollTimeout::ZERO),
+            None => PollTimeout::NONE,
+        };
         let mut fds =
             [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout) {
-            Ok(0) if memory_in_use(memory_limit) > memory_limit => return Some(Report::OutOfMemory),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(_) => return None,
         }
@@ -164,8 +168,12 @@ fn supervise(control: &File, shell: Pid, memory_limit: u64) -> Option<Report> {
         if fds[1].revents().is_some_and(|events| !events.is_empty()) {
             return None;
         }
-        while let Ok(Some(_)) = signals.read_signal() {}
-        if let Some(report) = reap(shell) {
+        if watch.as_mut().is_some_and(MemoryWatch::exceeded) {
+            return Some(Report::OutOfMemory);
+        }
+        // One read takes all that is pending: equal signals are one.
+        let _ = signals.read_signal();
+        if let Some(report) = reap(shell, watch.as_ref()) {
             linger(&signals, control);
             return Some(report);
         }
@@ -177,12 +185,14 @@ fn supervise(control: &File, shell: Pid, memory_limit: u64) -> Option<Report> {
 fn linger(signals: &SignalFd, control: &File) {
     let deadline = Instant::now() + LINGER;
     loop {
+        let left = deadline.saturating_duration_since(Instant::now());
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => {}
+            // Children may die without end, faster than they are collected.
+            Ok(_) if left.is_zero() => return,
             Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
             Err(_) => return,
         }
-        let left = deadline.saturating_duration_since(Instant::now());
         let Ok(timeout) = PollTimeout::try_from(left) else { return };
         let mut fds =
             [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
@@ -195,57 +205,17 @@ fn linger(signals: &SignalFd, control: &File) {
     }
 }
 
-/// Collects the dead; the shell's status if it is among them.
-fn reap(shell: Pid) -> Option<Report> {
+/// Collects the dead; the shell's status if it is among them. Stops in between when the memory must be looked at: the rest
+/// is collected after that.
+fn reap(shell: Pid, watch: Option<&MemoryWatch>) -> Option<Report> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == shell => return Some(Report::Exited(code)),
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == shell => return Some(Report::Signalled(signal as i32)),
             Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => return None,
+            Ok(_) | Err(nix::errno::Errno::EINTR) if watch.is_some_and(|watch| watch.left().is_zero()) => return None,
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(_) => return None,
         }
     }
-}
-
-/// Bytes that the processes of this sandbox use. Pages they share are counted once, but only when the quick sum is too much.
-fn memory_in_use(limit: u64) -> u64 {
-    let pids: Vec<OsString> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .filter(|name| name.to_str().is_some_and(|name| name != "1" && name.bytes().all(|b| b.is_ascii_digit())))
-        .collect();
-    let quick: u64 = pids.iter().map(resident).sum::<u64>() + segments();
-    if quick <= limit {
-        return quick;
-    }
-    pids.iter().map(|pid| proportional(pid).unwrap_or_else(|| resident(pid))).sum::<u64>() + segments()
-}
-
-fn resident(pid: &OsString) -> u64 {
-    let text = fs::read_to_string(Path::new("/proc").join(pid).join("statm")).unwrap_or_default();
-    let pages: u64 = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
-        .ok()
-        .flatten()
-        .and_then(|size| u64::try_from(size).ok());
-    pages * page.unwrap_or(4096)
-}
-
-fn proportional(pid: &OsString) -> Option<u64> {
-    let text = fs::read_to_string(Path::new("/proc").join(pid).join("smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
-/// System V segments keep their memory while nobody has them attached.
-fn segments() -> u64 {
-    let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    let mut lines = text.lines();
-    let Some(column) = lines.next().and_then(|head| head.split_whitespace().position(|name| name == "rss")) else {
-        return 0;
-    };
-    lines.filter_map(|line| line.split_whitespace().nth(column)?.parse::<u64>().ok()).sum()
 }

@@ -34,6 +34,9 @@ const DENIED: &[i64] = &[
     libc::SYS_process_mrelease,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    // message queues: the kernel keeps their memory, which is in no process's account
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
     // keys, kernel programs, kernel surface
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -94,6 +97,8 @@ const ABSENT: &[i64] = &[
 const PTRACE_ATTACH: u64 = 16;
 const PTRACE_SEIZE: u64 = 0x4206;
 const NETLINK_ROUTE: u64 = 0;
+/// Most semaphores in a System V set: each takes memory that is in no process's account.
+const MAX_SEMAPHORES: u64 = 256;
 
 /// The filter: one short program, because each command pays for its installation. A binary search by number decides all calls
 /// but those that depend on arguments; the compiled rules follow it.
@@ -166,6 +171,7 @@ fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
     let ioctl = ioctl.into_iter().map(|request| one(is(1, request)?)).collect::<Result<Vec<_>, _>>()?;
     let ptrace =
         [PTRACE_ATTACH, PTRACE_SEIZE].into_iter().map(|request| one(is(0, request)?)).collect::<Result<Vec<_>, _>>()?;
+    let too_many = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, MAX_SEMAPHORES)?;
     let socketpair = vec![one(not(0, family(libc::AF_UNIX))?)?];
     Ok([
         (libc::SYS_clone, clone),
@@ -173,6 +179,7 @@ fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
         (libc::SYS_socketpair, socketpair),
         (libc::SYS_ioctl, ioctl),
         (libc::SYS_ptrace, ptrace),
+        (libc::SYS_semget, vec![one(too_many)?]),
     ]
     .into())
 }

@@ -97,3 +97,44 @@ async fn shared_memory_and_core_files_are_limited() {
     assert!(!rig.run("head -c 200000000 /dev/zero > /dev/shm/x").await.success());
     assert_eq!(rig.ok("ulimit -c").await, "0\n");
 }
+
+#[tokio::test]
+async fn children_that_die_all_the_time_do_not_hide_what_the_others_take() {
+    let rig = Rig::with(SandboxConfig { memory_mb: 300, ..config() }).await;
+    let program = "import os, time\n\
+        for i in range(2):\n\
+        \x20   if os.fork() == 0:\n\
+        \x20       while True:\n\
+        \x20           p = os.fork()\n\
+        \x20           if p == 0:\n\
+        \x20               os.fork(); os._exit(0)\n\
+        \x20           os.waitpid(p, 0)\n\
+        for i in range(6):\n\
+        \x20   if os.fork() == 0:\n\
+        \x20       x = bytearray(os.urandom(1) * (150 << 20)); time.sleep(100)\n\
+        time.sleep(100)\n";
+    std::fs::write(rig.user_data().join("workspace/hog.py"), program).unwrap();
+    let output = rig.run("echo begun; python3 hog.py").await;
+    assert_eq!((output.limit_hit, output.stdout.as_str()), (Some(LimitHit::Memory), "begun\n"), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_command_ends_although_what_it_left_behind_dies_all_the_time() {
+    let rig = Rig::new().await;
+    let storm =
+        "(while true; do (true &) ; done) >/dev/null 2>&1 & (while true; do (true &) ; done) >/dev/null 2>&1 & echo ok";
+    assert_eq!(rig.ok(storm).await, "ok\n");
+}
+
+#[tokio::test]
+async fn kernel_memory_that_no_process_is_charged_for_is_not_to_be_had() {
+    let rig = Rig::new().await;
+    let program = "import ctypes, errno\n\
+        libc = ctypes.CDLL(None, use_errno=True)\n\
+        def call(name, *args):\n\
+        \x20   return errno.errorcode[ctypes.get_errno()] if getattr(libc, name)(*args) < 0 else 'done'\n\
+        print(call('msgget', 0, 0o1600), call('msgsnd', 0, b'x' * 64, 8, 0))\n\
+        print(call('semget', 0, 30000, 0o1600), call('semget', 0, 8, 0o1600))\n";
+    assert_eq!(rig.python(program).await, "EPERM EPERM\nEPERM done\n");
+    assert_eq!(rig.ok("ulimit -Hn; ulimit -Sn").await, "1024\n1024\n");
+}
