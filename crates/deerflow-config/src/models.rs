@@ -315,7 +315,8 @@ impl Section for ModelsSection {
                 && !url.starts_with("https://")
             {
                 let help = "an endpoint starts with `http://` or `https://`".to_owned();
-                problems.error(entry.key("base_url"), format!("not the address of an endpoint: {url:?}"), Some(help));
+                let shown = crate::redact::without_password(url).unwrap_or_else(|| url.clone());
+                problems.error(entry.key("base_url"), format!("not the address of an endpoint: {shown:?}"), Some(help));
             }
         }
     }

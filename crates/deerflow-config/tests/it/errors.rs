@@ -170,3 +170,10 @@ fn bad_overrides_name_the_variable_or_flag() {
     let loader = fixture.loader().set("title.max_words.deep", "1").set("title..x", "1");
     assert_snapshot!(loader.check().diagnostics.iter().map(|d| format!("{d}\n")).collect::<String>());
 }
+
+#[test]
+fn the_password_in_an_address_that_is_none_is_not_shown() {
+    let text = "models:\n  - {name: m, use: openai, model: m, base_url: 'htp://u:hunter2@host'}\n";
+    let shown = Fixture::with(text).rendered();
+    assert!(shown.contains("htp://u:[redacted]@host") && !shown.contains("hunter2"), "{shown}");
+}
