@@ -43,7 +43,8 @@ pub struct SandboxConfig {
     pub processes: u64,
     /// Largest file a command may write, in MiB; 0 is no limit.
     pub file_size_mb: u64,
-    /// Disk space of a thread in MiB; a command that grows the thread beyond it is killed. 0 is no limit.
+    /// Disk space of a thread in MiB; a command that grows the thread beyond it is killed, and the
+    /// next ones can only make room. 0 is no limit.
     pub disk_mb: u64,
     /// Free space in MiB to leave on the disk; a command or write that eats into it is stopped. 0 is no reserve.
     pub min_free_mb: u64,

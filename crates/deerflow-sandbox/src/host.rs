@@ -98,6 +98,10 @@ impl Shell for HostShell {
         let mut output = group.finish(timeout, &cancel, &self.disk).await;
         output.stdout = self.mask.apply(&output.stdout);
         output.stderr = self.mask.apply(&output.stderr);
+        // A command may be too short to be seen while it runs.
+        if output.limit_hit.is_none() {
+            output.limit_hit = self.disk.after().await;
+        }
         output.duration = started.elapsed();
         Ok(output)
     }

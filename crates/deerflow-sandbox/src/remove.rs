@@ -136,12 +136,15 @@ mod tests {
 
     #[test]
     fn twenty_thousand_levels_are_deleted() {
-        let dir = tempfile::tempdir().unwrap();
+        // In memory where possible: a disk takes its time for each directory.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         std::fs::create_dir(dir.path().join("t")).unwrap();
         let mut at = open_dir(rustix::fs::CWD, dir.path().join("t"), 0).unwrap();
-        for _ in 0..20_000 {
+        for level in 0..20_000 {
             rustix::fs::mkdirat(&at, "d", Mode::from_raw_mode(0o700)).unwrap();
-            rustix::fs::openat(&at, "f", OFlags::CREATE | OFlags::WRONLY, Mode::from_raw_mode(0o600)).unwrap();
+            if level % 100 == 0 {
+                rustix::fs::openat(&at, "f", OFlags::CREATE | OFlags::WRONLY, Mode::from_raw_mode(0o600)).unwrap();
+            }
             at = open_dir(&at, "d", 0).unwrap();
         }
         drop(at);

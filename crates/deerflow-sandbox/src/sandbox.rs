@@ -226,6 +226,8 @@ pub enum LimitHit {
     FileSize,
     /// Disk space of the thread (`disk_mb`).
     Disk,
+    /// The disk space of the thread cannot be measured, which is as if it were over the limit (`disk_mb`).
+    DiskUnknown,
     /// Reserve of free disk space (`min_free_mb`).
     FreeSpace,
 }
@@ -236,6 +238,9 @@ impl std::fmt::Display for LimitHit {
             Self::Memory => "memory limit reached",
             Self::FileSize => "file size limit reached",
             Self::Disk => "disk space limit of the thread reached",
+            Self::DiskUnknown => {
+                "disk use of the thread cannot be measured: directories nested more than 256 deep, or closed; remove them"
+            }
             Self::FreeSpace => "the disk is nearly full",
         })
     }

@@ -78,14 +78,15 @@ impl IsolatedShell {
         let capture = self.config.capture_kb * 1024;
         // A command may have removed its directories.
         self.paths.ensure_owned(self.owner)?;
+        let only_make_room = self.disk.is_over().await;
         let mut output = match &*self.engine {
             Engine::Withdrawn(reasons) => return Err(SandboxError::ShellUnavailable { reasons: reasons.clone() }),
             Engine::Bwrap(bwrap) => {
-                let (job, _) = self.job(request, false)?;
+                let (job, _) = self.job(request, only_make_room, false)?;
                 Group::spawn(bwrap.command(&job), capture)?.finish(timeout, &cancel, &self.disk).await
             }
             Engine::Launcher(client) => {
-                let (job, mounts) = self.job(request, self.owner.is_some())?;
+                let (job, mounts) = self.job(request, only_make_room, self.owner.is_some())?;
                 let first = Running::start(client, &self.thread, &job, &mounts, capture).await?;
                 match first.finish(timeout, &cancel, &self.disk).await? {
                     Some(output) => output,
@@ -101,12 +102,18 @@ impl IsolatedShell {
         if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
             output.limit_hit = Some(LimitHit::FileSize);
         }
+        // A command may be too short to be seen while it runs.
+        if matches!(output.limit_hit, None | Some(LimitHit::FileSize))
+            && let Some(hit) = self.disk.after().await
+        {
+            output.limit_hit = Some(hit);
+        }
         output.duration = started.elapsed();
         Ok(output)
     }
 
-    /// The job. With `pass`, this process makes the mounts, as root, and they come along.
-    fn job(&self, request: ExecRequest, pass: bool) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
+    /// The job. With `only_make_room`, no file can grow, but any can be removed or cut. With `pass`, this process makes the mounts, as root, and they come along.
+    fn job(&self, request: ExecRequest, only_make_room: bool, pass: bool) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
         if request.command.len() > MAX_COMMAND || request.command.contains('\0') {
             let message =
                 "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
@@ -134,7 +141,8 @@ impl IsolatedShell {
         let limits = Limits {
             memory_bytes: self.config.memory_mb.saturating_mul(1 << 20),
             processes: self.config.processes,
-            file_size_bytes: self.config.file_size_mb.saturating_mul(1 << 20),
+            // 0 would be no limit.
+            file_size_bytes: if only_make_room { 1 } else { self.config.file_size_mb.saturating_mul(1 << 20) },
         };
         Ok((Job { command: request.command, env, cwd, mounts, limits }, passed))
     }

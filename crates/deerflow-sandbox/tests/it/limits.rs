@@ -138,3 +138,45 @@ async fn kernel_memory_that_no_process_is_charged_for_is_not_to_be_had() {
     assert_eq!(rig.python(program).await, "EPERM EPERM\nEPERM done\n");
     assert_eq!(rig.ok("ulimit -Hn; ulimit -Sn").await, "1024\n1024\n");
 }
+
+#[tokio::test]
+async fn commands_too_short_to_be_watched_do_not_evade_the_disk_limit() {
+    let rig = Rig::with(SandboxConfig { disk_mb: 20, ..config() }).await;
+    let output = rig.run("head -c 30000000 /dev/zero > f; echo done").await;
+    assert_eq!(output.limit_hit, Some(LimitHit::Disk), "{output:?}");
+    // No file grows any more, in whatever small steps.
+    let output = rig.run("head -c 5000000 /dev/zero > g").await;
+    assert_eq!((output.limit_hit, output.success()), (Some(LimitHit::Disk), false), "{output:?}");
+    assert!(std::fs::metadata(rig.user_data().join("workspace/g")).unwrap().len() <= 1024);
+    let output = rig.run("rm f; echo made room").await;
+    assert_eq!((output.limit_hit, output.stdout.as_str()), (None, "made room\n"), "{output:?}");
+    rig.ok("head -c 5000000 /dev/zero > g").await;
+}
+
+#[tokio::test]
+async fn neither_deep_nor_closed_directories_evade_the_disk_limit() {
+    let rig = Rig::with(SandboxConfig { disk_mb: 20, ..config() }).await;
+    let closed = rig.run("mkdir c; cd c; head -c 30000000 /dev/zero > f; chmod 300 .").await;
+    assert_eq!(closed.limit_hit, Some(LimitHit::Disk), "{closed:?}");
+    let deep = "chmod 700 c; rm -rf c; i=0; while [ $i -lt 300 ]; do mkdir d; cd d; i=$((i+1)); done";
+    let output = rig.run(deep).await;
+    assert_eq!(output.limit_hit, Some(LimitHit::DiskUnknown), "{output:?}");
+    let output = rig.run("rm -rf d; sleep 0.5; echo made room").await;
+    assert_eq!((output.limit_hit, output.stdout.as_str()), (None, "made room\n"), "{output:?}");
+}
+
+#[tokio::test]
+async fn what_a_command_nests_and_closes_can_be_deleted_with_its_thread() {
+    let rig = Rig::with(SandboxConfig { disk_mb: 0, ..config() }).await;
+    let program = "import os\n\
+        for _ in range(3000):\n\
+        \x20   os.mkdir('d'); os.chdir('d')\n\
+        os.mkdir('x'); os.mkdir('x/y'); os.chmod('x', 0)\n";
+    rig.python(program).await;
+    rig.ok("mkdir -p a/b; echo > a/b/f; ln -s /etc a/l; chmod 0 a/b a; chmod 0 /tmp .").await;
+    let base = rig.dir.path().join("private/data");
+    let paths = deerflow_sandbox::ThreadPaths::new(&base, "alice", "t1").unwrap();
+    paths.remove_all().unwrap();
+    assert!(!rig.thread_dir().exists());
+    paths.remove_all().unwrap();
+}
