@@ -209,7 +209,9 @@ fn ending(output: &ExecOutput, limit: Duration) -> String {
         ));
     }
     if let Some(hit) = output.limit_hit {
-        lines.push(format!("Killed: {hit}"));
+        // Some limits are found out only when the command has ended by itself.
+        let what = if output.exit_code.is_some() { "Limit reached" } else { "Killed" };
+        lines.push(format!("{what}: {hit}"));
     }
     if !output.timed_out {
         match (output.exit_code, output.signal) {

@@ -158,7 +158,7 @@ async fn stage(
     let staged = copy(app, thread_id, files, &paths).await;
     if staged.is_err() && is_new {
         // What cannot be removed is empty folders.
-        let _ = std::fs::remove_dir_all(paths.thread_dir());
+        let _ = tokio::task::spawn_blocking(move || paths.remove_all()).await;
     }
     let uploads = staged?;
     for upload in &uploads {

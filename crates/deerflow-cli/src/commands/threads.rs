@@ -168,11 +168,9 @@ fn show_message(message: &Message) {
     }
 }
 
-fn remove_files(paths: &ThreadPaths) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(paths.thread_dir()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+async fn remove_files(paths: &ThreadPaths) -> Result<(), Failure> {
+    let paths = paths.clone();
+    tokio::task::spawn_blocking(move || paths.remove_all()).await.map_err(Failure::run)?.map_err(Failure::run)
 }
 
 /// Ends a run whose process is dead.
@@ -220,8 +218,9 @@ async fn delete(
         close(store, run).await?;
     }
     // The files go first: a thread whose files cannot all be removed must not be gone from the list.
-    remove_files(paths)
-        .map_err(|e| Failure::run(format!("the files of {id} cannot all be removed: {e}; its history is kept")))?;
+    remove_files(paths).await.map_err(|e| {
+        Failure::run(format!("the files of {id} cannot all be removed: {}; its history is kept", e.message))
+    })?;
     store.delete_thread(user, id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => missing(id),
         other => Failure::run(other),

@@ -104,7 +104,8 @@ async fn web_pages_are_shown_as_source_so_that_edits_match() {
         "uploads/page.html",
         "<html><head><style>b{}</style></head><body><h1>Hi</h1><p>There</p></body></html>\n",
     );
-    let page = read(&desk, "/mnt/user-data/uploads/page.html", json!({})).await;
+    let page = desk.call("read_file", json!({"path": "/mnt/user-data/uploads/page.html"})).await.unwrap();
+    let page = page.content.text().into_owned();
     assert!(page.contains("# Hi") && page.contains("There") && !page.contains("style"), "{page}");
     desk.file("workspace/index.html", "<html><body><h1>Hi</h1></body></html>\n");
     assert_eq!(read(&desk, "index.html", json!({})).await, "<html><body><h1>Hi</h1></body></html>\n");
