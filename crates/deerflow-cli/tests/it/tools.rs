@@ -24,7 +24,7 @@ async fn results(world: &World, calls: Vec<(&str, Value)>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_session_at_the_computer() {
+async fn work_at_the_computer() {
     let world = World::scripted().await;
     let file = "/mnt/user-data/workspace/a.txt";
     let got = results(
