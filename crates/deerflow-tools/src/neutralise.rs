@@ -56,8 +56,9 @@ pub const END_USER_INPUT: &str = "--- END USER INPUT ---";
 // Any tag: opening, closing, self-closing or never closed. Blank and zero-width characters before the name do not hide it.
 static TAG: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"<([\s\x{200B}-\x{200F}\x{2060}\x{FEFF}/]*)([A-Za-z][A-Za-z0-9_-]*)([^<>]*)(>?)"));
+// Case is ignored in the words only: over the classes it would fold all of Unicode, 30 ms at the first use.
 static MARKER: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)-{3,}[^\S\n]*(BEGIN|END)[^\S\n]+USER[^\S\n]+INPUT[^\S\n]*-{3,}"));
+    LazyLock::new(|| pattern(r"-{3,}[\s--\n]*((?i:BEGIN|END))[\s--\n]+(?i:USER)[\s--\n]+(?i:INPUT)[\s--\n]*-{3,}"));
 
 #[expect(clippy::expect_used, reason = "the two patterns are literals, compiled by the tests")]
 fn pattern(source: &str) -> Regex {
