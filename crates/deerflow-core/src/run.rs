@@ -1,6 +1,6 @@
 //! Runs: one execution of the agent on a thread.
 
-use crate::{RunId, ThreadId};
+use crate::ThreadId;
 use serde::{Deserialize, Serialize};
 
 /// Which line of checkpoints a step belongs to: the thread's own, or a sub-agent's below it.
@@ -80,13 +80,4 @@ pub enum Next {
     End,
     /// Nothing: the run is over.
     Done,
-}
-
-/// A run and a thread, for logs and errors.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunRef {
-    /// The thread.
-    pub thread_id: ThreadId,
-    /// The run.
-    pub run_id: RunId,
 }
