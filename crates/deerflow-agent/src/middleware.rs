@@ -5,18 +5,23 @@ use crate::model_turn::call_model;
 use crate::tool_batch::call_tool;
 use async_trait::async_trait;
 use deerflow_core::{
-    AgentError, ChatModel, ChatRequest, Message, StateUpdate, ThreadState, Tool, ToolCall, ToolContext, ports::StepLog,
+    AgentError, ChatModel, ChatRequest, Interrupt, Message, StateUpdate, ThreadState, Tool, ToolCall, ToolContext,
+    ports::StepLog,
 };
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Where a hook sends the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Flow {
     /// On, as usual.
     #[default]
     Continue,
     /// Elsewhere, without the remaining hooks of this phase.
     JumpTo(JumpTarget),
+    /// The run stops after this step, until a person has answered; [`Middleware::on_answer`] gets the answer. The remaining
+    /// hooks of this phase still run.
+    Interrupt(Value),
 }
 
 /// Targets of a jump.
@@ -54,6 +59,11 @@ impl Hook {
     #[must_use]
     pub fn jump(update: StateUpdate, target: JumpTarget) -> Self {
         Self { update, flow: Flow::JumpTo(target) }
+    }
+    /// Writes this and stops the run with a question.
+    #[must_use]
+    pub fn interrupt(update: StateUpdate, question: Value) -> Self {
+        Self { update, flow: Flow::Interrupt(question) }
     }
 }
 
@@ -98,6 +108,17 @@ pub trait Middleware: Send + Sync {
 
     /// After each model turn.
     async fn after_model(&self, _ctx: &RunContext, _state: &ThreadState) -> HookResult {
+        Ok(Hook::none())
+    }
+
+    /// The answer to a question that this middleware interrupted the run with. What it writes is the next run's first step.
+    async fn on_answer(
+        &self,
+        _ctx: &RunContext,
+        _state: &ThreadState,
+        _question: &Interrupt,
+        _answer: &Value,
+    ) -> HookResult {
         Ok(Hook::none())
     }
 

@@ -1,13 +1,15 @@
 //! The loop. A run is a sequence of steps, each committed before the next begins.
 
 use crate::middleware::{Flow, Hook, JumpTarget, Middleware};
+use crate::model_turn::has_open_calls;
 use crate::{Agent, RunContext};
 use deerflow_core::ports::{OpenEffect, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{
-    AgentError, AgentEvent, CheckpointId, Lineage, NodeUpdate, RunStatus, StateUpdate, ThreadState, Usage,
-    message::kwargs,
+    AgentError, AgentEvent, CheckpointId, INTERRUPT_SLOT, Interrupt, Lineage, NodeUpdate, RunStatus, StateUpdate,
+    ThreadState, Usage, ids, message::kwargs,
 };
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// How a run begins.
@@ -18,6 +20,8 @@ pub enum Start {
     Input(StateUpdate),
     /// Where the last committed step left off.
     Resume,
+    /// With a person's answer to the open questions: one value for all, or an object from question id to value.
+    Answer(Value),
 }
 
 /// How a run ended.
@@ -74,14 +78,17 @@ impl<'a> Run<'a> {
 
     /// The loop.
     pub(crate) async fn drive(mut self, start: Start) -> Result<Outcome, AgentError> {
-        if let Start::Input(input) = start {
-            self.input(input).await?;
+        match start {
+            Start::Input(input) => self.input(input).await?,
+            Start::Answer(answer) => self.answer(&answer).await?,
+            Start::Resume => {}
         }
         loop {
             self.ctx.check_cancelled()?;
             match self.next {
                 Next::Model => self.model_turn().await?,
                 Next::Tools => self.tool_batch().await?,
+                Next::Wait => return Ok(self.waiting()),
                 Next::End | Next::Done => return self.end().await,
             }
         }
@@ -91,14 +98,60 @@ impl<'a> Run<'a> {
     async fn input(&mut self, input: StateUpdate) -> Result<(), AgentError> {
         let mut step = Step::default();
         // A batch that was interrupted is answered first: its calls must not dangle in front of the new message.
-        if self.next == Next::Tools {
-            let settled = self.settle_interrupted_batch();
+        if matches!(self.next, Next::Tools | Next::Wait) {
+            let mut settled = self.settle_interrupted_batch();
+            settled.private.insert(INTERRUPT_SLOT.to_owned(), Value::Null);
             step.write(&mut self.state, "tools", settled)?;
         }
         step.write(&mut self.state, "__input__", input)?;
         let jump = self.hooks(&mut step, Phase::BeforeAgent).await?;
         let next = target(jump).unwrap_or(Next::Model);
         self.commit(StepKind::Input, next, step, None).await
+    }
+
+    /// Hands a person's answer to those who asked: one step, from which the run goes on.
+    async fn answer(&mut self, answer: &Value) -> Result<(), AgentError> {
+        let open = self.state.interrupts();
+        if self.next != Next::Wait || open.is_empty() {
+            return Err(AgentError::NotWaiting);
+        }
+        let by_id =
+            answer.as_object().filter(|map| !map.is_empty() && map.keys().all(|k| open.iter().any(|q| q.id == *k)));
+        let mut step = Step::default();
+        let mut jump = None;
+        for question in &open {
+            let answer = by_id.map_or(answer, |map| map.get(&question.id).unwrap_or(&Value::Null));
+            let Some(middleware) = self.agent.chain.iter().find(|m| m.name() == question.node) else { continue };
+            let Hook { update, flow } = middleware.on_answer(self.ctx, &self.state, question, answer).await?;
+            step.write(&mut self.state, &question.node, update)?;
+            if let Flow::JumpTo(target) = flow {
+                jump = Some(target);
+            }
+        }
+        let closed = StateUpdate { private: [(INTERRUPT_SLOT.to_owned(), Value::Null)].into(), ..StateUpdate::none() };
+        step.write(&mut self.state, "__input__", closed)?;
+        let next = match target(jump) {
+            Some(next) => next,
+            None if has_open_calls(&self.state) => Next::Tools,
+            None if self.state.messages.last().is_some_and(|m| m.as_ai().is_some()) => Next::End,
+            None => Next::Model,
+        };
+        self.commit(StepKind::Input, next, step, None).await
+    }
+
+    /// How a run stands that waits for a person.
+    fn waiting(self) -> Outcome {
+        Outcome { outcome: self.interrupted(), state: self.state, checkpoint_id: self.head }
+    }
+
+    /// The outcome of a run that stopped with a question.
+    pub(crate) fn interrupted(&self) -> RunOutcome {
+        RunOutcome {
+            status: RunStatus::Interrupted,
+            error: None,
+            stop_reason: self.ctx.stop_reason(),
+            usage: self.usage.clone(),
+        }
     }
 
     /// Runs `after_agent` and writes how the run ended.
@@ -126,8 +179,14 @@ impl<'a> Run<'a> {
             if !update.is_empty() {
                 step.write(&mut self.state, &format!("{}.{}", middleware.name(), phase.as_str()), update)?;
             }
-            if let Flow::JumpTo(target) = flow {
-                return Ok(Some(target));
+            match flow {
+                Flow::Continue => {}
+                Flow::JumpTo(target) => return Ok(Some(target)),
+                Flow::Interrupt(value) => step.questions.push(Interrupt {
+                    id: ids::interrupt_id(),
+                    value,
+                    node: middleware.name().to_owned(),
+                }),
             }
         }
         Ok(None)
@@ -137,9 +196,9 @@ impl<'a> Run<'a> {
     pub(crate) async fn commit(
         &mut self,
         kind: StepKind,
-        next: Next,
-        step: Step,
-        outcome: Option<RunOutcome>,
+        mut next: Next,
+        mut step: Step,
+        mut outcome: Option<RunOutcome>,
     ) -> Result<(), AgentError> {
         for update in &step.updates {
             for message in update.update.messages.iter().filter(|_| update.node == "model") {
@@ -147,6 +206,18 @@ impl<'a> Run<'a> {
                     self.usage.add(usage);
                 }
             }
+        }
+        for (source, usage) in self.ctx.take_side_usage() {
+            tracing::debug!(source, tokens = usage.total_tokens, "model call of a middleware");
+            self.usage.add(&usage);
+        }
+        let questions = std::mem::take(&mut step.questions);
+        if !questions.is_empty() {
+            let open = json!(questions);
+            let slot = StateUpdate { private: [(INTERRUPT_SLOT.to_owned(), open)].into(), ..StateUpdate::none() };
+            step.write(&mut self.state, INTERRUPT_SLOT, slot)?;
+            next = Next::Wait;
+            outcome = Some(self.interrupted());
         }
         let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
         let committed = self.agent.log.commit(commit).await?;
@@ -163,6 +234,9 @@ impl<'a> Run<'a> {
         if let Some(checkpoint_id) = self.head.clone() {
             let event = AgentEvent::Committed { checkpoint_id, seq: committed.last_seq, usage: self.usage.clone() };
             self.ctx.events.send(event).await;
+        }
+        if !questions.is_empty() {
+            self.ctx.events.send(AgentEvent::Interrupted(questions)).await;
         }
         Ok(())
     }
@@ -190,6 +264,8 @@ impl<'a> Run<'a> {
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) updates: Vec<NodeUpdate>,
+    /// Questions to a person; the run stops with this step when there are any.
+    pub(crate) questions: Vec<Interrupt>,
 }
 
 impl Step {

@@ -223,6 +223,9 @@ pub enum AgentError {
         /// Why.
         reason: String,
     },
+    /// An answer was given and no question is open.
+    #[error("the thread waits for no answer")]
+    NotWaiting,
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -43,6 +43,23 @@ pub enum RuntimeError {
         "thread {0} has nothing to resume: its last run is complete; hint: say more with: deerflow run \"…\" --thread {0}"
     )]
     NothingToResume(ThreadId),
+    /// The run waits for a person.
+    #[error("thread {0} waits for an answer; hint: `deerflow resume {0}` on a terminal asks you")]
+    NeedsAnswer(ThreadId),
+    /// Nobody asked.
+    #[error("thread {0} waits for no answer")]
+    NotWaiting(ThreadId),
+}
+
+/// The options of a run row.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+struct StoredOptions {
+    #[serde(flatten)]
+    lead: LeadOptions,
+    /// A person's answer that the run begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Value>,
 }
 
 /// A run to be started.
@@ -145,6 +162,43 @@ impl<S: RuntimeStore> RunManager<S> {
         Ok(Started { handle: self.execute(row, agent, Start::Input(input), interactive), recovered })
     }
 
+    /// Gives a person's answer to the questions that the last run stopped with: one value for all, or an object from question
+    /// id to value. A run of its own, with the options of the one that asked.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NotWaiting`] when no question is open.
+    pub async fn answer(&self, user_id: &UserId, thread_id: &ThreadId, answer: Value) -> Result<Started, RuntimeError> {
+        let last = self.last_run(user_id, thread_id).await?;
+        let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
+        if head.is_none_or(|head| head.next != Next::Wait) {
+            return Err(RuntimeError::NotWaiting(thread_id.clone()));
+        }
+        let mut stored: StoredOptions = serde_json::from_value(last.options).unwrap_or_default();
+        stored.answer = Some(answer.clone());
+        let agent = self.harness.lead_agent(user_id, &stored.lead)?;
+        let new = NewRun {
+            run_id: RunId::random(),
+            thread_id: thread_id.clone(),
+            user_id: user_id.clone(),
+            worker: self.lock.worker().clone(),
+            input: StateUpdate::none(),
+            options: json!(stored),
+            idempotency_key: None,
+        };
+        let row = self.store.admit(new).await?;
+        let handle = self.execute(row, agent, Start::Answer(answer), stored.lead.interactive);
+        Ok(Started { handle, recovered: None })
+    }
+
+    async fn last_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<RunRow, RuntimeError> {
+        if self.store.thread(user_id, thread_id).await?.is_none() {
+            return Err(RuntimeError::NoThread(thread_id.clone()));
+        }
+        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
+        let last = self.store.runs(user_id, filter).await?.into_iter().next();
+        last.ok_or_else(|| RuntimeError::NothingToResume(thread_id.clone()))
+    }
+
     /// Goes on with the last run of a thread: from its last step if it was cut off or stopped, with a new attempt if its
     /// model failed.
     ///
@@ -156,13 +210,7 @@ impl<S: RuntimeStore> RunManager<S> {
         thread_id: &ThreadId,
         interactive: bool,
     ) -> Result<Started, RuntimeError> {
-        if self.store.thread(user_id, thread_id).await?.is_none() {
-            return Err(RuntimeError::NoThread(thread_id.clone()));
-        }
-        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
-        let Some(last) = self.store.runs(user_id, filter).await?.into_iter().next() else {
-            return Err(RuntimeError::NothingToResume(thread_id.clone()));
-        };
+        let last = self.last_run(user_id, thread_id).await?;
         if !last.status.is_terminal() && self.lock.is_alive(&last.worker) {
             return Err(StoreError::ThreadBusy {
                 thread_id: thread_id.to_string(),
@@ -171,11 +219,15 @@ impl<S: RuntimeStore> RunManager<S> {
             }
             .into());
         }
-        let mut options: LeadOptions = serde_json::from_value(last.options.clone()).unwrap_or_default();
+        let StoredOptions { lead: mut options, answer } =
+            serde_json::from_value(last.options.clone()).unwrap_or_default();
         options.interactive = interactive;
         let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
         let begun = head.as_ref().is_some_and(|h| h.run_id.as_ref() == Some(&last.run_id));
         let done = begun && head.as_ref().is_some_and(|h| h.next == Next::Done);
+        if begun && head.as_ref().is_some_and(|h| h.next == Next::Wait) {
+            return Err(RuntimeError::NeedsAnswer(thread_id.clone()));
+        }
         match last.status {
             RunStatus::Success | RunStatus::RolledBack => return Err(RuntimeError::NothingToResume(thread_id.clone())),
             // It ended with words in place of an answer: take them back and ask again, as a run of its own.
@@ -195,7 +247,11 @@ impl<S: RuntimeStore> RunManager<S> {
         }
         let agent = self.harness.lead_agent(user_id, &options)?;
         let row = self.store.adopt(&last.run_id, last.epoch, self.lock.worker()).await?;
-        let start = if begun { Start::Resume } else { Start::Input(row.input.clone()) };
+        let start = match answer {
+            _ if begun => Start::Resume,
+            Some(answer) => Start::Answer(answer),
+            None => Start::Input(row.input.clone()),
+        };
         let handle = self.execute(row, agent, start, interactive);
         Ok(Started { handle, recovered: (!last.status.is_terminal()).then_some(last) })
     }
