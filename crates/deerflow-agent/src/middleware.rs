@@ -9,6 +9,7 @@ use deerflow_core::{
     ports::StepLog,
 };
 use serde_json::Value;
+use std::any::Any;
 use std::sync::Arc;
 
 /// Where a hook sends the run.
@@ -76,7 +77,7 @@ pub type HookResult = Result<Hook, AgentError>;
 /// that [`AgentError::Cancelled`] stops it; a catch-all inside `wrap_*` must let both a cancellation and a storage failure
 /// through.
 #[async_trait]
-pub trait Middleware: Send + Sync {
+pub trait Middleware: Any + Send + Sync {
     /// Class name, as in `updates` streams (`<name>.before_model`) and in `deerflow agent chain`.
     fn name(&self) -> &'static str;
 

@@ -1,7 +1,8 @@
 //! The factory of the lead agent: configuration and options in, a ready agent out.
 
-use crate::chain::{ChainParts, Place, lead_chain};
+use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
+use crate::lead_chain::{ChainParts, lead_chain};
 use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::prompt::{PromptParts, lead_prompt};

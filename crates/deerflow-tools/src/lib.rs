@@ -34,4 +34,4 @@ mod write_todos;
 
 pub use bash::FULL_OUTPUT;
 pub use limits::ToolLimits;
-pub use registry::{BuiltinTools, ToolSelection, builtin_tools, write_todos};
+pub use registry::{BuiltinTools, ToolSelection, ask_clarification, builtin_tools, write_todos};
