@@ -133,7 +133,8 @@ pub trait Middleware: Any + Send + Sync {
         next.run(request).await
     }
 
-    /// Once at the end of a run that was not cancelled and did not fail.
+    /// At the end of a run that was not cancelled and did not fail. A jump to the model makes the run go on, while it has
+    /// model turns left (`turn_capped` is the context's stop reason when it has not); every `after_agent` runs again at the next end then.
     async fn after_agent(&self, _ctx: &RunContext, _state: &ThreadState) -> HookResult {
         Ok(Hook::none())
     }

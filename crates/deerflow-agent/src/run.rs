@@ -89,7 +89,11 @@ impl<'a> Run<'a> {
                 Next::Model => self.model_turn().await?,
                 Next::Tools => self.tool_batch().await?,
                 Next::Wait => return Ok(self.waiting()),
-                Next::End | Next::Done => return self.end().await,
+                Next::End | Next::Done => {
+                    if let Some(outcome) = self.end().await? {
+                        return Ok(Outcome { outcome, state: self.state, checkpoint_id: self.head });
+                    }
+                }
             }
         }
     }
@@ -154,10 +158,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs `after_agent` and writes how the run ended.
-    async fn end(mut self) -> Result<Outcome, AgentError> {
+    /// Runs `after_agent` and writes how the run ended, or that it goes on: `None`.
+    async fn end(&mut self) -> Result<Option<RunOutcome>, AgentError> {
         let mut step = Step::default();
-        self.hooks(&mut step, Phase::AfterAgent).await?;
+        let jump = self.hooks(&mut step, Phase::AfterAgent).await?;
+        if jump == Some(JumpTarget::Model) && self.turns < self.agent.max_turns {
+            self.commit(StepKind::End, Next::Model, step, None).await?;
+            return Ok(None);
+        }
         let failed = self.state.last_ai().filter(|m| m.flag(kwargs::ERROR_FALLBACK));
         let outcome = RunOutcome {
             status: if failed.is_some() { RunStatus::Error } else { RunStatus::Success },
@@ -166,7 +174,7 @@ impl<'a> Run<'a> {
             usage: self.usage.clone(),
         };
         self.commit(StepKind::End, Next::Done, step, Some(outcome.clone())).await?;
-        Ok(Outcome { state: self.state, outcome, checkpoint_id: self.head })
+        Ok(Some(if self.next == Next::Wait { self.interrupted() } else { outcome }))
     }
 
     /// Runs one phase of hooks; a jump skips those that remain.
