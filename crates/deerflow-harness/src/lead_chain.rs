@@ -2,12 +2,12 @@
 
 use crate::chain::{Filling, Place};
 use crate::middleware::{
-    ClarificationMiddleware, DanglingToolCallMiddleware, DynamicContextMiddleware, InputSanitizationMiddleware,
-    LlmCallConfig, LlmErrorHandlingMiddleware, LoopDetectionConfig, LoopDetectionMiddleware,
-    ModelLengthFinishReasonMiddleware, ProcessLimits, SafetyFinishReasonConfig, SafetyFinishReasonMiddleware,
-    SandboxMiddleware, SystemMessageCoalescingMiddleware, TerminalResponseMiddleware, ThreadDataMiddleware,
-    TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware, ToolOutputBudgetMiddleware,
-    ToolOutputConfig, UploadsMiddleware,
+    ClarificationMiddleware, DanglingToolCallMiddleware, DynamicContextMiddleware, GoalMiddleware,
+    InputSanitizationMiddleware, LlmCallConfig, LlmErrorHandlingMiddleware, LoopDetectionConfig,
+    LoopDetectionMiddleware, ModelLengthFinishReasonMiddleware, ProcessLimits, SafetyFinishReasonConfig,
+    SafetyFinishReasonMiddleware, SandboxMiddleware, SystemMessageCoalescingMiddleware, TerminalResponseMiddleware,
+    ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware,
+    ToolOutputBudgetMiddleware, ToolOutputConfig, UploadsMiddleware,
 };
 use deerflow_config::{Config, Section};
 use deerflow_core::ChatModel;
@@ -25,6 +25,8 @@ pub struct ChainParts<'a> {
     pub sandbox: Arc<dyn SandboxProvider>,
     /// Shared by all agents of the process.
     pub limits: Arc<ProcessLimits>,
+    /// The run's own model, which judges goals.
+    pub model: Arc<dyn ChatModel>,
     /// Writes titles, if one is configured for that.
     pub title_model: Option<Arc<dyn ChatModel>>,
     /// Whether the agent keeps a plan.
@@ -36,8 +38,9 @@ pub struct ChainParts<'a> {
 /// The lead agent's chain, outermost first, inactive places included.
 #[must_use]
 pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
-    let ChainParts { home, config, sandbox, limits, title_model, plan_mode, time_zone } = parts;
+    let ChainParts { home, config, sandbox, limits, model, title_model, plan_mode, time_zone } = parts;
     let mut chain = Filling::default();
+    chain.put(GoalMiddleware::new(model));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
     chain.put(ThreadDataMiddleware::new(sandbox.clone()));

@@ -6,6 +6,7 @@
 pub mod chain;
 pub mod custom_agent;
 pub mod factory;
+pub mod goal;
 pub mod lead_agent;
 pub mod lead_chain;
 pub mod middleware;

@@ -33,6 +33,7 @@ pub trait BuiltIn: Middleware {
 }
 
 slots! {
+    Goal: GoalMiddleware = "GoalMiddleware",
     InputSanitization: InputSanitizationMiddleware = "InputSanitizationMiddleware",
     ToolOutputBudget: ToolOutputBudgetMiddleware = "ToolOutputBudgetMiddleware",
     ThreadData: ThreadDataMiddleware = "ThreadDataMiddleware",
@@ -70,6 +71,11 @@ const fn row(slot: Slot, when: &'static str, why: &'static str) -> Row {
 
 /// The order, outermost first.
 pub const ORDER: &[Row] = &[
+    row(
+        Slot::Goal,
+        "always",
+        "first in the list, so last at the end of a turn: it judges what is finished, and touches no request",
+    ),
     row(
         Slot::InputSanitization,
         "always",

@@ -1,39 +1,10 @@
 use super::*;
-use crate::middleware::{TerminalResponseMiddleware, testing};
+use crate::middleware::TerminalResponseMiddleware;
+use crate::middleware::testing::{self, script};
 use async_trait::async_trait;
-use deerflow_agent::Start;
 use deerflow_core::*;
-use futures::stream::{self, BoxStream, StreamExt};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use std::sync::Mutex;
-use tokio_util::sync::CancellationToken;
-
-/// Says one turn after the other, and keeps what it was asked.
-struct Script {
-    info: ModelInfo,
-    turns: Mutex<Vec<Message>>,
-    requests: Mutex<Vec<ChatRequest>>,
-}
-
-fn script(turns: Vec<Message>) -> Arc<Script> {
-    Arc::new(Script {
-        info: ModelInfo::default(),
-        turns: Mutex::new(turns.into_iter().rev().collect()),
-        requests: Mutex::default(),
-    })
-}
-
-impl ChatModel for Script {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-    fn stream(&self, request: ChatRequest, _: CancellationToken) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.requests.lock().unwrap().push(request);
-        let message = self.turns.lock().unwrap().pop().unwrap_or_else(|| Message::ai("end of script"));
-        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
-    }
-}
 
 macro_rules! named {
     ($($name:ident),+) => { $(
@@ -219,11 +190,11 @@ async fn the_answer_comes_in_the_format_or_the_model_is_told_what_is_wrong() {
     let model =
         script(vec![Message::ai("seven"), answer_call(json!({"score": "seven"})), answer_call(json!({"score": 7}))]);
     let agent = create_deerflow_agent(model.clone()).response_format(review()).build().unwrap();
-    let start = || Start::Input(StateUpdate::messages([Message::human("how good?")]));
+    let start = || testing::says("how good?");
     let done = agent.run(&testing::context(), start()).await.unwrap();
     assert_eq!(done.state.structured_response, Some(json!({"score": 7})));
     {
-        let requests = model.requests.lock().unwrap();
+        let requests = model.requests();
         assert_eq!(
             requests.iter().map(|r| r.tool_choice.clone()).collect::<Vec<_>>()[..2],
             [ToolChoice::Auto, ToolChoice::Required]
