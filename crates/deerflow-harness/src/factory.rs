@@ -25,10 +25,11 @@ pub use features::{Feature, RuntimeFeatures};
 pub use structured::{STRUCTURED_TOOL, SchemaError, StructuredResponseMiddleware};
 
 use crate::chain::Filling;
+use crate::deferred::DeferredCatalogue;
 use crate::middleware::{
-    ClarificationMiddleware, DanglingToolCallMiddleware, LoopDetectionConfig, LoopDetectionMiddleware,
-    SandboxMiddleware, ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware,
-    UploadsMiddleware,
+    ClarificationMiddleware, DanglingToolCallMiddleware, DeferredToolFilterMiddleware,
+    DeferredToolPromotionAuditMiddleware, LoopDetectionConfig, LoopDetectionMiddleware, SandboxMiddleware,
+    ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware, UploadsMiddleware,
 };
 use deerflow_agent::{Agent, AgentBuilder, BuildError, Middleware};
 use deerflow_core::ports::StepLog;
@@ -103,6 +104,7 @@ pub fn create_deerflow_agent(model: Arc<dyn ChatModel>) -> AgentFactory {
         plan_mode: false,
         sandbox: None,
         response_format: None,
+        deferred: None,
     }
 }
 
@@ -118,6 +120,7 @@ pub struct AgentFactory {
     plan_mode: bool,
     sandbox: Option<(Arc<dyn SandboxProvider>, PathBuf)>,
     response_format: Option<Value>,
+    deferred: Option<Arc<DeferredCatalogue>>,
 }
 
 impl AgentFactory {
@@ -164,6 +167,11 @@ impl AgentFactory {
     /// The answer must be an object of this JSON Schema; it is found in `structured_response` of the state.
     pub fn response_format(mut self, schema: Value) -> Self {
         self.response_format = Some(schema);
+        self
+    }
+    /// Tools that the model finds with `tool_search` instead of seeing them all in each request.
+    pub fn deferred_tools(mut self, catalogue: Arc<DeferredCatalogue>) -> Self {
+        self.deferred = Some(catalogue);
         self
     }
     /// Keeps every step here; without one nothing outlives the process.
@@ -252,6 +260,10 @@ impl AgentFactory {
             Feature::On => chain.put(LoopDetectionMiddleware::new(LoopDetectionConfig::default())),
             Feature::Custom(own) => chain.stand_in::<LoopDetectionMiddleware>(own.clone()),
             Feature::Off => {}
+        }
+        if let Some(catalogue) = &self.deferred {
+            chain.put(DeferredToolPromotionAuditMiddleware::default());
+            chain.put(DeferredToolFilterMiddleware::new(catalogue.clone()));
         }
         chain.maybe(structured);
         chain.put(ClarificationMiddleware);

@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod custom_agent;
+pub mod deferred;
 pub mod factory;
 pub mod goal;
 pub mod lead_agent;

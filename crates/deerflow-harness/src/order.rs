@@ -43,8 +43,10 @@ slots! {
     LlmErrorHandling: LlmErrorHandlingMiddleware = "LLMErrorHandlingMiddleware",
     ToolErrorHandling: ToolErrorHandlingMiddleware = "ToolErrorHandlingMiddleware",
     DynamicContext: DynamicContextMiddleware = "DynamicContextMiddleware",
+    DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
+    DeferredToolFilter: DeferredToolFilterMiddleware = "DeferredToolFilterMiddleware",
     SystemMessageCoalescing: SystemMessageCoalescingMiddleware = "SystemMessageCoalescingMiddleware",
     LoopDetection: LoopDetectionMiddleware = "LoopDetectionMiddleware",
     StructuredResponse: crate::factory::StructuredResponseMiddleware = "StructuredResponseMiddleware",
@@ -106,10 +108,21 @@ pub const ORDER: &[Row] = &[
         "innermost of the gates: what a gate answers is stamped by the gate, what a tool fails with here",
     ),
     row(Slot::DynamicContext, "always", "after uploads, whose block belongs to the message that moves"),
-    // SkillActivation, SkillToolPolicy: with skills.
+    // SkillActivation: with skills.
+    row(
+        Slot::DeferredToolPromotionAudit,
+        "with deferred tools",
+        "outside the skills' tool policy: it reports what that has let through",
+    ),
+    // SkillToolPolicy: with skills.
     row(Slot::Todo, "in plan mode", "adds its reminders after what compacts the history"),
     row(Slot::Title, "title.enabled", "after the answer is there"),
     // Memory, McpRouting: with those.
+    row(
+        Slot::DeferredToolFilter,
+        "with deferred tools",
+        "after all that promotes tools before a model call; what it hides no inner middleware may show",
+    ),
     row(
         Slot::SystemMessageCoalescing,
         "always",

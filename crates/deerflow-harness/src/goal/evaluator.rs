@@ -46,7 +46,7 @@ pub async fn evaluate(
         ..ChatRequest::default()
     };
     let answer = side_call(ctx, model, request, "middleware:goal_evaluator", LIMIT).await?;
-    Ok(parse(&answer.text(), !ctx.interactive)?)
+    parse(&answer.text(), !ctx.interactive)
 }
 
 fn instruction(interactive: bool) -> String {

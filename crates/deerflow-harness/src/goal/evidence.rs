@@ -39,7 +39,7 @@ pub fn transcript(state: &ThreadState) -> String {
     });
     let from = lines.len() - kept.count();
     let left_out = visible.len() - recent.len();
-    let note = format!("[{} earlier lines and {left_out} earlier messages left out]", from);
+    let note = format!("[{from} earlier lines and {left_out} earlier messages left out]");
     let head = request.into_iter().chain([note]);
     head.chain(lines[from..].iter().cloned()).collect::<Vec<_>>().join("\n")
 }
