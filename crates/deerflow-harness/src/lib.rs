@@ -14,6 +14,7 @@ pub mod middleware;
 pub mod models;
 pub mod order;
 pub mod prompt;
+pub mod read_conversation;
 
 pub use chain::{Filling, Place};
 pub use custom_agent::{CustomAgent, CustomAgentError};
