@@ -1,5 +1,7 @@
 //! Every example runs to its end, offline, and shows what it promises.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::path::PathBuf;
 use std::process::Command;
 
