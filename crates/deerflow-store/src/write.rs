@@ -52,6 +52,13 @@ pub(crate) enum Done {
     Run(RunId),
 }
 
+/// Runs one operation as a transaction of its own in one call, where that is possible. A failed one leaves the transaction
+/// open.
+pub(crate) async fn execute_alone(conn: &mut SqliteConnection, op: &Op) -> Option<Result<Done, Fault>> {
+    let Op::Commit(op) = op else { return None };
+    Box::pin(commit::commit_alone(conn, op)).await
+}
+
 /// Runs one operation.
 pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done, Fault> {
     match op {

@@ -9,6 +9,7 @@ use crate::snapshot::{LogPosition, Snapshot};
 use deerflow_core::ports::{Committed, EffectRecord, Fence, NewJournalRow, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, RunId, StoreError};
+use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
@@ -33,7 +34,8 @@ pub(crate) struct CommitOp {
     updates: String,
     title: Option<String>,
     mode: &'static str,
-    effects: Vec<PackedEffect>,
+    /// A JSON list of step, index, call id, tool, fingerprint, finished update and end of run.
+    effects: String,
     events: PackedEvents,
     outcome: Option<RunOutcome>,
     pub(crate) pieces: Block,
@@ -48,20 +50,14 @@ pub(crate) struct FinishOp {
     pieces: Block,
 }
 
-#[derive(Debug)]
-enum PackedEffect {
-    Started { step: u64, index: usize, call_id: String, tool: String, fingerprint: Option<String> },
-    Finished { step: u64, index: usize, update: String, end_run: bool },
-}
-
 impl CommitOp {
     /// Packs a commit: all the work that needs no database.
     pub(crate) fn pack(mut commit: StepCommit, mode: &'static str) -> Result<Self, StoreError> {
         let mut pile = Pile::default();
         resolve_ids(&mut commit.updates, &commit.state);
         let updates = pack_frames(&commit.updates, &mut pile)?;
-        let effects =
-            commit.effects.into_iter().map(|effect| pack_effect(effect, &mut pile)).collect::<Result<_, _>>()?;
+        let effects = commit.effects.into_iter().map(|effect| pack_effect(effect, &mut pile));
+        let effects = Value::Array(effects.collect::<Result<_, _>>()?).to_string();
         let events = pack_events(&commit.events, &mut pile)?;
         Ok(Self {
             lineage: commit.lineage,
@@ -100,17 +96,13 @@ impl FinishOp {
     }
 }
 
-fn pack_effect(effect: EffectRecord, pile: &mut Pile) -> Result<PackedEffect, StoreError> {
+fn pack_effect(effect: EffectRecord, pile: &mut Pile) -> Result<Value, StoreError> {
     Ok(match effect {
-        EffectRecord::Started { step, index, call_id, tool, fingerprint } => PackedEffect::Started {
-            step,
-            index,
-            call_id,
-            tool,
-            fingerprint: fingerprint.map(|value| value.to_string()),
-        },
+        EffectRecord::Started { step, index, call_id, tool, fingerprint } => {
+            json!([step, index, call_id, tool, fingerprint.map(|value| value.to_string()), null, 0])
+        }
         EffectRecord::Finished { step, index, update, end_run } => {
-            PackedEffect::Finished { step, index, update: pack_update(&update, pile)?, end_run }
+            json!([step, index, "", "", null, pack_update(&update, pile)?, i64::from(end_run)])
         }
     })
 }
@@ -135,7 +127,9 @@ const OPEN_THREAD: &str = "
 /// A step in one round trip: moves the head if parent and fence hold, counts the journal, writes step, content and journal
 /// rows, and settles open effects (a model turn cannot follow an open batch; any other step settles it). All but the first
 /// statement do nothing unless that one did something: the new checkpoint id is in no lineage then.
-const STEP: &str = "
+macro_rules! step {
+    () => {
+        "
     UPDATE lineages SET head_id = $6, head_ordinal = head_ordinal + 1, log_bytes = log_bytes + $13
         WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1) AND namespace = $2 AND head_id = $3
             AND ($4 IS NULL OR EXISTS (
@@ -162,16 +156,61 @@ const STEP: &str = "
         WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6;
     DELETE FROM effects WHERE $8 <> 'model' AND lineage_key = (
         SELECT l.lineage_key FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
-        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6)";
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6)"
+    };
+}
+const STEP: &str = step!();
+/// The same as a transaction of its own, in one call of the driver: each costs two changes of thread.
+const STEP_ALONE: &str = concat!("BEGIN IMMEDIATE;", step!(), ";COMMIT");
 
-/// The same checks without moving the head.
-const HEAD: &str = "
-    SELECT l.lineage_key, l.thread_key, l.head_ordinal, t.last_seq
-        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
+/// Effects, journal rows and content without a step, under the same checks. Answers one row when they held.
+macro_rules! effects {
+    () => {
+        "
+    UPDATE threads SET last_seq = last_seq + $7 WHERE thread_id = $1 AND $7 > 0
+        AND EXISTS (SELECT 1 FROM lineages l
+            WHERE l.thread_key = threads.thread_key AND l.namespace = $2 AND l.head_id = $3)
+        AND ($4 IS NULL OR EXISTS (
+            SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = threads.thread_key
+                AND status IN ('pending', 'running')));
+    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, fingerprint, finished, end_run)
+        SELECT l.lineage_key, $6, e.value ->> 0, e.value ->> 1, l.head_ordinal, e.value ->> 2, e.value ->> 3,
+            e.value ->> 4, e.value ->> 5, e.value ->> 6
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($8) e
         WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
             AND ($4 IS NULL OR EXISTS (
                 SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
-                    AND status IN ('pending', 'running')))";
+                    AND status IN ('pending', 'running')))
+        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET ordinal = excluded.ordinal,
+            call_id = CASE WHEN excluded.finished IS NULL THEN excluded.call_id ELSE effects.call_id END,
+            tool = CASE WHEN excluded.finished IS NULL THEN excluded.tool ELSE effects.tool END,
+            fingerprint = CASE WHEN excluded.finished IS NULL THEN excluded.fingerprint ELSE effects.fingerprint END,
+            finished = COALESCE(excluded.finished, effects.finished),
+            end_run = CASE WHEN excluded.finished IS NULL THEN effects.end_run ELSE excluded.end_run END;
+    INSERT INTO blobs (thread_key, hash, data)
+        SELECT t.thread_key, unhex(piece.value ->> 0), substr($10, piece.value ->> 1, piece.value ->> 2)
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($9) piece
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
+            AND ($4 IS NULL OR EXISTS (
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
+                    AND status IN ('pending', 'running')))
+        ON CONFLICT (thread_key, hash) DO NOTHING;
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
+        SELECT t.thread_key, t.last_seq - $7 + 1 + row.key, $6, row.value ->> 0, row.value ->> 1, row.value ->> 2, $12
+        FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($11) row
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
+            AND ($4 IS NULL OR EXISTS (
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
+                    AND status IN ('pending', 'running')));
+    SELECT t.thread_key, t.last_seq FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
+            AND ($4 IS NULL OR EXISTS (
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
+                    AND status IN ('pending', 'running')))"
+    };
+}
+const EFFECTS: &str = effects!();
+const EFFECTS_ALONE: &str = concat!("BEGIN IMMEDIATE;", effects!(), ";COMMIT");
 
 const FENCE: &str = "SELECT t.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
     WHERE r.run_id = $1 AND r.epoch = $2 AND r.status IN ('pending', 'running')";
@@ -215,11 +254,28 @@ pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result
         open(conn, op).await?;
     }
     if op.kind == StepKind::Effects {
-        return effects_only(conn, op).await;
+        effects_only(conn, op, EFFECTS).await
+    } else {
+        step(conn, op, STEP).await
     }
+}
+
+/// The same as a transaction of its own, when one call suffices for it. What it read of a refusal's reason may be newer.
+pub(super) async fn commit_alone(conn: &mut SqliteConnection, op: &CommitOp) -> Option<Result<Done, Fault>> {
+    if op.parent.is_none() || op.outcome.is_some() || op.kind == StepKind::Edit {
+        return None;
+    }
+    Some(if op.kind == StepKind::Effects {
+        effects_only(conn, op, EFFECTS_ALONE).await
+    } else {
+        step(conn, op, STEP_ALONE).await
+    })
+}
+
+async fn step(conn: &mut SqliteConnection, op: &CommitOp, sql: &'static str) -> Result<Done, Fault> {
     let count = op.events.count;
     let fence = op.fence.as_ref();
-    let rows = sqlx::query(STEP)
+    let rows = sqlx::query(sql)
         .bind(op.lineage.thread_id.as_str().to_owned())
         .bind(op.lineage.namespace.clone())
         .bind(op.parent_text().to_owned())
@@ -283,71 +339,28 @@ fn committed(id: Option<CheckpointId>, last_seq: i64, count: i64) -> Result<Comm
     Ok(Committed { checkpoint_id: id, seqs: (first..=last).collect(), last_seq: last })
 }
 
-async fn effects_only(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
+async fn effects_only(conn: &mut SqliteConnection, op: &CommitOp, sql: &'static str) -> Result<Done, Fault> {
     let fence = op.fence.as_ref();
-    let head = sqlx::query(HEAD)
+    let count = op.events.count;
+    let row = sqlx::query(sql)
         .bind(op.lineage.thread_id.as_str().to_owned())
         .bind(op.lineage.namespace.clone())
         .bind(op.parent_text().to_owned())
         .bind(fence.map(|fence| fence.run_id.as_str().to_owned()))
         .bind(fence.map(|fence| signed(fence.epoch)))
-        .fetch_optional(&mut *conn)
+        .bind(op.run_text().to_owned())
+        .bind(count)
+        .bind(op.effects.clone())
+        .bind(op.pieces.index.clone())
+        .bind(op.pieces.data.clone())
+        .bind(op.events.rows.clone())
+        .bind(op.now)
+        .fetch_all(&mut *conn)
         .await?;
-    let Some(head) = head else { return Err(refusal(conn, op).await?) };
-    let lineage_key: i64 = head.try_get(0)?;
-    let thread_key: i64 = head.try_get(1)?;
-    let ordinal: i64 = head.try_get(2)?;
-    let mut last_seq: i64 = head.try_get(3)?;
-    let count = op.events.count;
-    if count > 0 {
-        let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
-        last_seq = row.try_get(0)?;
-    }
-    insert_pieces(conn, thread_key, &op.pieces).await?;
-    for effect in &op.effects {
-        write_effect(conn, op, lineage_key, ordinal, effect).await?;
-    }
-    insert_events(conn, thread_key, op.run_text(), op.now, last_seq - count + 1, &op.events).await?;
+    let [held] = row.as_slice() else { return Err(refusal(conn, op).await?) };
+    let (thread_key, last_seq): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
     settle(conn, op, thread_key, last_seq).await?;
     Ok(Done::Committed(committed(op.parent.clone(), last_seq, count)?, None))
-}
-
-const EFFECT_STARTED: &str = "
-    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, fingerprint, end_run)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)
-        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET ordinal = excluded.ordinal,
-            call_id = excluded.call_id, tool = excluded.tool, fingerprint = excluded.fingerprint";
-const EFFECT_FINISHED: &str = "
-    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, finished, end_run)
-        VALUES ($1, $2, $3, $4, $5, '', '', $6, $7)
-        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET finished = excluded.finished,
-            end_run = excluded.end_run";
-
-async fn write_effect(
-    conn: &mut SqliteConnection,
-    op: &CommitOp,
-    lineage_key: i64,
-    ordinal: i64,
-    effect: &PackedEffect,
-) -> Result<(), sqlx::Error> {
-    let (sql, step, index) = match effect {
-        PackedEffect::Started { step, index, .. } => (EFFECT_STARTED, step, index),
-        PackedEffect::Finished { step, index, .. } => (EFFECT_FINISHED, step, index),
-    };
-    let query = sqlx::query(sql)
-        .bind(lineage_key)
-        .bind(op.run_text().to_owned())
-        .bind(signed(*step))
-        .bind(signed(*index as u64))
-        .bind(ordinal);
-    let query = match effect {
-        PackedEffect::Started { call_id, tool, fingerprint, .. } => {
-            query.bind(call_id.clone()).bind(tool.clone()).bind(fingerprint.clone())
-        }
-        PackedEffect::Finished { update, end_run, .. } => query.bind(update.clone()).bind(i64::from(*end_run)),
-    };
-    query.execute(&mut *conn).await?;
-    Ok(())
 }
 
 const END_RUN: &str = "
