@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
 
+mod branches;
 mod concurrency;
 mod crash;
 mod faults;
+mod forks;
 mod growth;
 mod history;
 mod journal;
+mod modes;
 mod replay;
 mod runs;
+mod search;
 mod support;
 mod threads;
