@@ -255,6 +255,7 @@ impl<'a> Run<'a> {
             lineage: self.lineage.clone(),
             run_id: Some(self.ctx.run_id.clone()),
             parent: self.head.clone(),
+            branch: false,
             fence: None,
             kind,
             step: self.step,

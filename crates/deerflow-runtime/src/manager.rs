@@ -5,7 +5,8 @@ use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{
-    EventRepo, Fence, NewJournalRow, NewRun, RunFilter, RunOutcome, RunRepo, RunRow, StepLog, ThreadRepo,
+    EventRepo, Fence, NewJournalRow, NewRun, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow, StepKind, StepLog,
+    ThreadRepo,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{
@@ -21,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Events that may wait for a reader before the run waits too.
 const EVENT_BUFFER: usize = 1024;
+
+/// Checkpoints looked through at a time for the last step of a run.
+const HISTORY_PAGE: u32 = 20;
 
 /// Everything a runtime needs of a database.
 pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + 'static {}
@@ -223,12 +227,15 @@ impl<S: RuntimeStore> RunManager<S> {
             serde_json::from_value(last.options.clone()).unwrap_or_default();
         options.interactive = interactive;
         let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
-        let begun = head.as_ref().is_some_and(|h| h.run_id.as_ref() == Some(&last.run_id));
+        let begun = self.last_step(thread_id).await? == Some(last.run_id.clone());
         let done = begun && head.as_ref().is_some_and(|h| h.next == Next::Done);
         if begun && head.as_ref().is_some_and(|h| h.next == Next::Wait) {
             return Err(RuntimeError::NeedsAnswer(thread_id.clone()));
         }
         match last.status {
+            _ if last.stop_reason.as_deref() == Some(ROLLED_BACK) => {
+                return Err(RuntimeError::NothingToResume(thread_id.clone()));
+            }
             RunStatus::Success | RunStatus::RolledBack => return Err(RuntimeError::NothingToResume(thread_id.clone())),
             // It ended with words in place of an answer: take them back and ask again, as a run of its own.
             RunStatus::Error if done => {
@@ -254,6 +261,20 @@ impl<S: RuntimeStore> RunManager<S> {
         };
         let handle = self.execute(row, agent, start, interactive);
         Ok(Started { handle, recovered: (!last.status.is_terminal()).then_some(last) })
+    }
+
+    /// The run that made the newest step of a thread, edits aside.
+    async fn last_step(&self, thread_id: &ThreadId) -> Result<Option<RunId>, StoreError> {
+        let lineage = Lineage::root(thread_id.clone());
+        let mut before = None;
+        loop {
+            let page = self.store.history(&lineage, before.as_ref(), HISTORY_PAGE).await?;
+            if let Some(step) = page.iter().find(|entry| entry.kind != StepKind::Edit) {
+                return Ok(step.run_id.clone());
+            }
+            let Some(oldest) = page.last() else { return Ok(None) };
+            before = Some(oldest.id.clone());
+        }
     }
 
     /// Closes the live run of a thread if its process is dead.
