@@ -5,7 +5,9 @@ use crate::custom_agent::{CustomAgent, CustomAgentError};
 use crate::lead_chain::{ChainParts, lead_chain};
 use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
+use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
+use crate::read_conversation::{ReadConversation, ReadConversationConfig};
 use deerflow_agent::{Agent, BuildError};
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Tool, UserId};
@@ -44,6 +46,8 @@ pub struct LeadOptions {
     pub thinking: Option<bool>,
     /// `minimal`, `low`, `medium` or `high`.
     pub reasoning_effort: Option<String>,
+    /// Let the agent read this user's earlier conversations.
+    pub recall: bool,
     /// Whether somebody can answer questions.
     pub interactive: bool,
     /// Model turns, at most `max_recursion_limit`.
@@ -82,6 +86,7 @@ pub struct Harness {
     tools: BuiltinTools,
     limits: Arc<ProcessLimits>,
     time_zone: Option<String>,
+    ports: Option<HarnessPorts>,
 }
 
 impl Harness {
@@ -97,7 +102,14 @@ impl Harness {
         let calls = config.section::<LlmCallConfig>();
         let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
         let limits = ProcessLimits::new(&calls, breaker);
-        Self { config, models, sandbox, tools, limits, time_zone }
+        Self { config, models, sandbox, tools, limits, time_zone, ports: None }
+    }
+
+    /// The same harness over a store.
+    #[must_use]
+    pub fn with_ports(mut self, ports: HarnessPorts) -> Self {
+        self.ports = Some(ports);
+        self
     }
 
     /// The models there are.
@@ -139,7 +151,11 @@ impl Harness {
         };
         let selection =
             ToolSelection { bash, vision: info.supports_vision, plan_mode: false, interactive: options.interactive };
-        let tools: Vec<Arc<dyn Tool>> = builtin_tools(&self.tools, &selection);
+        let mut tools: Vec<Arc<dyn Tool>> = builtin_tools(&self.tools, &selection);
+        let recall = options.recall || self.config.section::<ReadConversationConfig>().enabled;
+        if let Some(ports) = self.ports.as_ref().filter(|_| recall) {
+            tools.push(Arc::new(ReadConversation::new(ports.threads.clone(), ports.steps.clone())));
+        }
         let max_turns = options
             .max_turns
             .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
@@ -177,6 +193,7 @@ impl Harness {
             sandbox: self.sandbox.clone(),
             limits: self.limits.clone(),
             model,
+            ports: self.ports.clone(),
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

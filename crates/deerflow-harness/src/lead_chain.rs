@@ -5,10 +5,11 @@ use crate::middleware::{
     ClarificationMiddleware, DanglingToolCallMiddleware, DynamicContextMiddleware, GoalMiddleware,
     InputSanitizationMiddleware, LlmCallConfig, LlmErrorHandlingMiddleware, LoopDetectionConfig,
     LoopDetectionMiddleware, ModelLengthFinishReasonMiddleware, ProcessLimits, SafetyFinishReasonConfig,
-    SafetyFinishReasonMiddleware, SandboxMiddleware, SystemMessageCoalescingMiddleware, TerminalResponseMiddleware,
-    ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware,
-    ToolOutputBudgetMiddleware, ToolOutputConfig, UploadsMiddleware,
+    SafetyFinishReasonMiddleware, SandboxMiddleware, SteeringMiddleware, SystemMessageCoalescingMiddleware,
+    TerminalResponseMiddleware, ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware,
+    ToolErrorHandlingMiddleware, ToolOutputBudgetMiddleware, ToolOutputConfig, UploadsMiddleware,
 };
+use crate::ports::HarnessPorts;
 use deerflow_config::{Config, Section};
 use deerflow_core::ChatModel;
 use deerflow_sandbox::SandboxProvider;
@@ -27,6 +28,8 @@ pub struct ChainParts<'a> {
     pub limits: Arc<ProcessLimits>,
     /// The run's own model, which judges goals.
     pub model: Arc<dyn ChatModel>,
+    /// The store, where there is one.
+    pub ports: Option<HarnessPorts>,
     /// Writes titles, if one is configured for that.
     pub title_model: Option<Arc<dyn ChatModel>>,
     /// Whether the agent keeps a plan.
@@ -38,9 +41,10 @@ pub struct ChainParts<'a> {
 /// The lead agent's chain, outermost first, inactive places included.
 #[must_use]
 pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
-    let ChainParts { home, config, sandbox, limits, model, title_model, plan_mode, time_zone } = parts;
+    let ChainParts { home, config, sandbox, limits, model, ports, title_model, plan_mode, time_zone } = parts;
     let mut chain = Filling::default();
     chain.put(GoalMiddleware::new(model));
+    chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
     chain.put(ThreadDataMiddleware::new(sandbox.clone()));

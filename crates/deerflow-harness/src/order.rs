@@ -34,6 +34,7 @@ pub trait BuiltIn: Middleware {
 
 slots! {
     Goal: GoalMiddleware = "GoalMiddleware",
+    Steering: SteeringMiddleware = "SteeringMiddleware",
     InputSanitization: InputSanitizationMiddleware = "InputSanitizationMiddleware",
     ToolOutputBudget: ToolOutputBudgetMiddleware = "ToolOutputBudgetMiddleware",
     ThreadData: ThreadDataMiddleware = "ThreadDataMiddleware",
@@ -77,6 +78,11 @@ pub const ORDER: &[Row] = &[
         Slot::Goal,
         "always",
         "first in the list, so last at the end of a turn: it judges what is finished, and touches no request",
+    ),
+    row(
+        Slot::Steering,
+        "always",
+        "before all that prepares a model turn; at the end of a turn right before the goal, which yields to the user",
     ),
     row(
         Slot::InputSanitization,
