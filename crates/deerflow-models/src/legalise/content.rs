@@ -69,14 +69,20 @@ fn keep(rules: &Rules, assistant: bool, block: &ContentBlock) -> Option<ContentB
         });
     }
     let kind = block.kind();
-    let thinking = matches!(kind, "thinking" | "redacted_thinking");
+    // What only an assistant turn can hold: its thinking, and where its calls stood.
+    let thinking = matches!(kind, "thinking" | "redacted_thinking" | "reasoning" | "function_call");
     if rules.blocks.contains(&kind) && thinking == assistant {
-        // A thinking block without signature is refused, so it is worth nothing to the provider.
+        // Thinking without its signature is refused, so it is worth nothing to the provider.
         let ContentBlock::Raw(value) = block else { return None };
         let signed = |key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
         let fit = match kind {
             "thinking" => signed("signature"),
             "redacted_thinking" => signed("data"),
+            "reasoning" => {
+                signed("encrypted_content")
+                    || value.get("content").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty())
+            }
+            "function_call" => signed("call_id"),
             _ => true,
         };
         return fit.then(|| block.clone());
