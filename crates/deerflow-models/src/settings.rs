@@ -81,7 +81,12 @@ impl Settings {
     /// Those of a profile without overrides, for a provider of that name.
     #[cfg(test)]
     pub(crate) fn new(profile: &ModelProfile, provider: &str) -> Self {
-        let mut settings = Self::of(&crate::construct::construct(profile, &Default::default()).unwrap());
+        let mut profile = profile.clone();
+        if profile.provider().is_err() {
+            // Some dialects are no providers.
+            profile.use_ = "openai".to_owned();
+        }
+        let mut settings = Self::of(&crate::construct::construct(&profile, &Default::default()).unwrap());
         settings.info.provider = provider.to_owned();
         settings
     }

@@ -64,7 +64,7 @@ async fn a_password_within_the_address_never_shows() {
         let profile = profile(json!({"name": "m", "use": "openai", "model": "x", "base_url": base}));
         for transport in [Some(Arc::new(Echo) as Arc<dyn Transport>), None] {
             let answered = transport.is_some();
-            let model = create(&profile, &|_| None, transport).unwrap();
+            let model = create(&profile, &ModelOverrides::default(), &|_| None, transport).unwrap();
             let events = model.stream(deerflow_core::ChatRequest::default(), Default::default());
             let error = events.map(Result::err).collect::<Vec<_>>().await.remove(0).unwrap();
             let shown = format!("{error} {error:?}");

@@ -400,8 +400,13 @@ impl Decoder for ResponsesDecoder {
         } else if !order.is_empty() {
             message.additional_kwargs.insert(OUTPUT.to_owned(), Value::Array(order));
         }
-        let part = message.as_ai();
-        let calls = part.is_some_and(|part| !part.tool_calls.is_empty() || !part.invalid_tool_calls.is_empty());
+        let mut calls = false;
+        if let Some(part) = message.as_ai_mut() {
+            calls = !part.tool_calls.is_empty() || !part.invalid_tool_calls.is_empty();
+            // Those that only the last event told stand where the model put them.
+            let place = |id: &str| self.items.values().position(|item| item.call_id == id);
+            part.tool_calls.sort_by_key(|call| place(call.id()));
+        }
         let reason = self.finish_reason(calls);
         if reason == "length" {
             drop_half_call(&mut message);
