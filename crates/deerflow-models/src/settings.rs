@@ -56,6 +56,7 @@ impl Settings {
                 context_window: profile.context_window.map(|window| u64::from(window.get())),
                 supports_vision: profile.supports_vision,
                 supports_thinking: profile.supports_thinking,
+                max_retries: profile.max_retries,
             },
             streaming: flag("stream").or(flag("streaming")).unwrap_or(true) && flag("disable_streaming") != Some(true),
             stream_usage: flag("stream_usage").unwrap_or(true),
