@@ -358,3 +358,36 @@ fn example(key: &str) -> &'static str {
         _ => "main",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// BR-027
+    #[test]
+    fn keys_that_nobody_knows_are_found_with_the_one_that_was_meant() {
+        let profile = json!({"name": "m", "baseurl": "x", "seed": 1, "reasoning_efort": "low", "qqqqqqq": 1});
+        let profile: ModelProfile = serde_json::from_value(profile).unwrap();
+        let mut found = profile.unknown_keys();
+        found.sort();
+        let near = |key: &str, near: Option<&str>| (key.to_owned(), near.map(str::to_owned));
+        assert_eq!(
+            found,
+            [
+                near("baseurl", Some("base_url")),
+                near("qqqqqqq", None),
+                near("reasoning_efort", Some("reasoning_effort"))
+            ]
+        );
+    }
+
+    #[test]
+    fn rates_of_their_own_are_read_and_absent_ones_stay_absent() {
+        let pricing: Pricing =
+            serde_json::from_value(json!({"input_per_million": 1, "output_reasoning_per_million": 4})).unwrap();
+        assert_eq!((pricing.currency.as_str(), pricing.output_reasoning_per_million), ("USD", Some(4.0)));
+        assert_eq!((pricing.input_cache_hit_per_million, pricing.input_cache_write_per_million), (None, None));
+        assert!(serde_json::from_value::<Pricing>(json!({"input_cache_write": 1})).is_err());
+    }
+}

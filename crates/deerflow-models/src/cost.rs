@@ -137,8 +137,14 @@ mod tests {
     fn counts_that_contradict_each_other_never_cost_more_than_the_whole() {
         let cheap = pricing(json!({"input_cache_hit_per_million": 0.125}));
         assert_eq!(cost(&usage(10, 0, 50, 0, 0), &cheap), cost(&usage(10, 0, 10, 0, 0), &cheap));
-        assert_eq!(cost(&usage(10, 5, 0, 90, 90), &pricing(json!({}))), cost(&usage(10, 5, 0, 0, 0), &pricing(json!({}))));
-        assert_eq!(cost(&usage(1, 1, 0, 0, 0), &pricing(json!({"input_per_million": -1, "output_per_million": 0}))).femto, 0);
+        assert_eq!(
+            cost(&usage(10, 5, 0, 90, 90), &pricing(json!({}))),
+            cost(&usage(10, 5, 0, 0, 0), &pricing(json!({})))
+        );
+        assert_eq!(
+            cost(&usage(1, 1, 0, 0, 0), &pricing(json!({"input_per_million": -1, "output_per_million": 0}))).femto,
+            0
+        );
     }
 
     proptest! {

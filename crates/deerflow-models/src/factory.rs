@@ -116,7 +116,7 @@ fn over_http(
         ProviderKind::OpenAi if profile.use_responses_api == Some(true) => "responses",
         _ => "chat/completions",
     };
-    let url = method_url(&base, suffix);
+    let url = method_url(&without_method(base.clone(), suffix), suffix);
     let dialect = match text_extra(profile, "dialect") {
         Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
         None => dialect::choose(provider.dialect(), &base, &profile.model),
@@ -161,9 +161,7 @@ fn over_http(
             let credentials = Credentials::find(key.as_ref(), env, &profile.name)?;
             Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
         }
-        _ if profile.use_responses_api == Some(true) => {
-            Arc::new(ResponsesModel { settings, url, headers, endpoint })
-        }
+        _ if profile.use_responses_api == Some(true) => Arc::new(ResponsesModel { settings, url, headers, endpoint }),
         _ => Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }),
     })
 }
@@ -176,6 +174,17 @@ fn without_user(url: &Url) -> (Url, Option<String>) {
     let _ = shown.set_password(None);
     let user = Some(url.username()).filter(|user| !user.is_empty());
     (shown, url.password().or(user).map(str::to_owned))
+}
+
+/// `base` without the method of chat completions, which people copy along, where another one is to be called.
+fn without_method(mut base: Url, suffix: &str) -> Url {
+    let path = base.path().trim_end_matches('/');
+    if suffix == "responses"
+        && let Some(path) = path.strip_suffix("/chat/completions").map(str::to_owned)
+    {
+        base.set_path(&path);
+    }
+    base
 }
 
 /// The address of a method below `base`, unless `base` is it already. A query (`api-version`) stays.

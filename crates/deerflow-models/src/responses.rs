@@ -56,7 +56,12 @@ impl ChatModel for ResponsesModel {
         let (url, headers, endpoint) = (self.url.clone(), self.headers.clone(), Arc::clone(&self.endpoint));
         let call = move |body: Value, cancel: CancellationToken| {
             let decoder = ResponsesDecoder::new(endpoint.errors.clone(), keep.clone());
-            run(Arc::clone(&endpoint), WireRequest { url: url.clone(), headers: headers.clone(), body }, decoder, cancel)
+            run(
+                Arc::clone(&endpoint),
+                WireRequest { url: url.clone(), headers: headers.clone(), body },
+                decoder,
+                cancel,
+            )
         };
         if !has_reasoning(&body) {
             return call(body, cancel);

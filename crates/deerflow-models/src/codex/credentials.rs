@@ -48,7 +48,9 @@ impl Refused {
                 "run `codex login` and choose ChatGPT; or use that key with `use: openai` and `use_responses_api: true`"
             }
             Self::Stale => "run `codex login` again, or use the Codex CLI once: it renews its own login",
-            _ => "run `codex login`; `CODEX_AUTH_PATH` or `CODEX_HOME` says where its `auth.json` is, if not in `~/.codex`",
+            _ => {
+                "run `codex login`; `CODEX_AUTH_PATH` or `CODEX_HOME` says where its `auth.json` is, if not in `~/.codex`"
+            }
         }
     }
 }
@@ -68,8 +70,10 @@ impl Credentials {
             .unwrap_or_else(|| PathBuf::from(".codex/auth.json"));
         match read(&path, jiff::Timestamp::UNIX_EPOCH) {
             Ok(_) => Ok(Self::File(path)),
-            Err(refused) => Err(ModelError::new(ModelErrorKind::Auth, format!("model `{model}`: {refused}"))
-                .with_hint(refused.hint())),
+            Err(refused) => {
+                Err(ModelError::new(ModelErrorKind::Auth, format!("model `{model}`: {refused}"))
+                    .with_hint(refused.hint()))
+            }
         }
     }
 
@@ -105,8 +109,10 @@ fn read(path: &Path, now: jiff::Timestamp) -> Result<Login, Refused> {
         _ => Refused::Unreadable { path: path.to_owned(), why: error.to_string() },
     })?;
     // The reason would show a piece of the file, which is a secret.
-    let file: Value = serde_json::from_str(&text)
-        .map_err(|error| Refused::Unreadable { path: path.to_owned(), why: format!("line {} is not JSON", error.line()) })?;
+    let file: Value = serde_json::from_str(&text).map_err(|error| Refused::Unreadable {
+        path: path.to_owned(),
+        why: format!("line {} is not JSON", error.line()),
+    })?;
     login(&file, now)
 }
 
@@ -185,7 +191,7 @@ mod tests {
             }
         };
         let in_home = ("HOME", folder.path().join("home"));
-        assert_eq!(find(&[in_home.clone()]), Ok(home.join("auth.json")));
+        assert_eq!(find(std::slice::from_ref(&in_home)), Ok(home.join("auth.json")));
         assert_eq!(find(&[in_home.clone(), ("CODEX_HOME", other.clone())]), Ok(other.join("auth.json")));
         let missing = find(&[in_home, ("CODEX_AUTH_PATH", folder.path().join("none.json"))]).unwrap_err();
         assert!(missing.contains("model `m`: there is no login") && missing.contains("codex login"), "{missing}");

@@ -97,7 +97,8 @@ mod tests {
         assert_eq!(reasoning(able.clone(), true, None)["effort"], "low");
         assert_eq!(reasoning(able.clone(), true, Some("minimal"))["effort"], "low");
         assert_eq!(reasoning(able, false, Some("high")), json!({"effort": "none"}));
-        let plain = json!({"supports_thinking": true, "supports_reasoning_effort": true, "reasoning_effort": "minimal"});
+        let plain =
+            json!({"supports_thinking": true, "supports_reasoning_effort": true, "reasoning_effort": "minimal"});
         assert_eq!(reasoning(plain, true, None)["effort"], "medium");
         // Step 6 comes before step 9.
         let unable = json!({"supports_thinking": true, "reasoning_effort": "high"});

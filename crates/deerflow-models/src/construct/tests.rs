@@ -90,7 +90,9 @@ fn step_4_comes_after_step_3_so_that_what_thinking_needs_holds() {
 fn step_5_turning_thinking_off_mirrors_what_turns_it_on_and_the_first_match_counts() {
     let effort = |enabled: Value| json!({"supports_reasoning_effort": true, "when_thinking_enabled": enabled});
     assert_eq!(
-        off(effort(json!({"extra_body": {"thinking": {"type": "enabled"}, "chat_template_kwargs": {"thinking": true}}}))),
+        off(effort(
+            json!({"extra_body": {"thinking": {"type": "enabled"}, "chat_template_kwargs": {"thinking": true}}})
+        )),
         json!({"thinking": {"type": "disabled"}, "reasoning_effort": "minimal"})
     );
     assert_eq!(

@@ -91,6 +91,10 @@ fn the_method_is_added_to_the_address_unless_it_is_there() {
         of("https://a.example/openai?api-version=1", "chat/completions"),
         "https://a.example/openai/chat/completions?api-version=1"
     );
+    assert_eq!(of("https://a.example/v1", "responses"), "https://a.example/v1/responses");
+    assert_eq!(of("https://a.example/codex/responses", "responses"), "https://a.example/codex/responses");
+    let copied = without_method("https://a.example/v1/chat/completions/".parse().unwrap(), "responses");
+    assert_eq!(copied.to_string(), "https://a.example/v1");
     assert_eq!(of("https://api.anthropic.com", "v1/messages"), "https://api.anthropic.com/v1/messages");
     assert_eq!(of("https://a.example/anthropic/v1", "v1/messages"), "https://a.example/anthropic/v1/messages");
     assert_eq!(of("https://a.example/v1/messages", "v1/messages"), "https://a.example/v1/messages");

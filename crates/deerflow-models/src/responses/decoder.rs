@@ -104,7 +104,8 @@ impl ResponsesDecoder {
                 let id = Some(text("call_id")).filter(|id| !id.is_empty()).unwrap_or(text("id"));
                 id.clone_into(&mut item.call_id);
                 let name = text("name").to_owned();
-                let chunk = ToolCallChunk { name: Some(name), id: Some(id.to_owned()), args: None, index: short(index) };
+                let chunk =
+                    ToolCallChunk { name: Some(name), id: Some(id.to_owned()), args: None, index: short(index) };
                 self.emit(MessageDelta { tool_calls: vec![chunk], ..MessageDelta::default() }, out);
             }
         }

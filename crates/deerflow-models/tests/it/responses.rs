@@ -84,7 +84,8 @@ async fn a_reply_that_comes_whole_is_the_same_turn_as_the_stream() {
 #[tokio::test]
 async fn a_tool_loop_replays_reasoning_right_before_its_calls() {
     for version in [json!(null), json!("responses/v1")] {
-        let fake = Fake::start([Reply::sse(fixture!("tool_calls.sse")).cut(13), Reply::sse(fixture!("done.sse"))]).await;
+        let fake =
+            Fake::start([Reply::sse(fixture!("tool_calls.sse")).cut(13), Reply::sse(fixture!("done.sse"))]).await;
         let mut extra = thinker();
         extra["output_version"] = version.clone();
         let model = model(&fake, extra);

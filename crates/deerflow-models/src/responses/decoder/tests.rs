@@ -48,7 +48,8 @@ fn completed(output: Value) -> Value {
 
 #[test]
 fn items_that_were_never_told_in_pieces_are_taken_from_their_end_or_from_the_last_event() {
-    let message = turn(&[done(1, called("b", "{\"x\":2}")), completed(json!([called("a", "{\"x\":1}"), called("b", "{}")]))]);
+    let message =
+        turn(&[done(1, called("b", "{\"x\":2}")), completed(json!([called("a", "{\"x\":1}"), called("b", "{}")]))]);
     let args: Vec<_> = message.tool_calls().iter().map(|call| (call.id(), call.args["x"].clone())).collect();
     assert_eq!(args, [("a", json!(1)), ("b", json!(2))]);
     // The last event may hold no output at all.
@@ -118,7 +119,8 @@ fn thoughts_and_messages_of_one_turn_stay_apart() {
         let summary: Vec<Value> = parts.iter().map(|text| json!({"type": "summary_text", "text": text})).collect();
         json!({"type": "reasoning", "id": parts[0], "summary": summary, "encrypted_content": "S"})
     };
-    let commentary = json!({"type": "message", "phase": "commentary", "content": [{"type": "output_text", "text": "Looking."}]});
+    let commentary =
+        json!({"type": "message", "phase": "commentary", "content": [{"type": "output_text", "text": "Looking."}]});
     let events = [
         done(0, reasoning(&["one", "two"])),
         done(1, commentary),
@@ -129,7 +131,8 @@ fn thoughts_and_messages_of_one_turn_stay_apart() {
     let message = turn(&events);
     assert_eq!(message.text(), "Looking.\n\nDone.");
     assert_eq!(message.additional_kwargs["reasoning_content"], "one\n\ntwo\n\nthree");
-    let kinds: Vec<_> = message.additional_kwargs[OUTPUT].as_array().unwrap().iter().map(|item| &item["type"]).collect();
+    let kinds: Vec<_> =
+        message.additional_kwargs[OUTPUT].as_array().unwrap().iter().map(|item| &item["type"]).collect();
     assert_eq!(kinds, ["reasoning", "message", "reasoning", "message"]);
     assert_eq!(message.response_metadata[ORIGIN], "api.example/gpt-5");
     let blocks = play(&mut decoder(true), &events).1.unwrap();
@@ -142,15 +145,16 @@ fn thoughts_and_messages_of_one_turn_stay_apart() {
 fn a_plain_answer_carries_nothing_along() {
     let message = turn(&[done(0, said("hi")), completed(json!([]))]);
     assert_eq!((message.additional_kwargs.len(), message.response_metadata.get(ORIGIN)), (0, None));
-    assert_eq!(play(&mut decoder(true), &[done(0, said("hi")), completed(json!([]))]).1.unwrap().content.to_blocks().len(), 1);
+    assert_eq!(
+        play(&mut decoder(true), &[done(0, said("hi")), completed(json!([]))]).1.unwrap().content.to_blocks().len(),
+        1
+    );
 }
 
 #[test]
 fn failures_within_a_stream_say_what_can_be_done() {
     use ModelErrorKind as Kind;
-    let failed = |code: &str, message: &str| {
-        json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": code, "message": message}}})
-    };
+    let failed = |code: &str, message: &str| json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": code, "message": message}}});
     for (event, kind) in [
         (failed("server_error", "The model failed"), Kind::Transient),
         (failed("rate_limit_exceeded", "Rate limit reached"), Kind::Busy),
@@ -180,17 +184,32 @@ fn the_end_without_its_event_is_an_interruption() {
 
 fn wild() -> impl Strategy<Value = Value> {
     let kinds = [
-        "response.created", "response.output_item.added", "response.output_item.done", "response.output_text.delta",
-        "response.refusal.delta", "response.function_call_arguments.delta", "response.function_call_arguments.done",
-        "response.reasoning_summary_text.delta", "response.completed", "response.incomplete", "response.failed", "error", "x",
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.output_text.delta",
+        "response.refusal.delta",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.reasoning_summary_text.delta",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+        "error",
+        "x",
     ];
     let item = prop_oneof![
-        Just(json!(null)), Just(said("t")), Just(called("a", "{}")), Just(called("", "[")), Just(json!({"type": 7})),
+        Just(json!(null)),
+        Just(said("t")),
+        Just(called("a", "{}")),
+        Just(called("", "[")),
+        Just(json!({"type": 7})),
         Just(json!({"type": "reasoning", "summary": "x", "content": 1})),
     ];
     (prop::sample::select(kinds.to_vec()), 0..3_u64, any::<bool>(), "[a{}\":]{0,4}", item).prop_map(
         |(kind, index, indexed, delta, item)| {
-            let mut event = json!({"type": kind, "delta": delta, "item": item, "response": {"output": [item], "status": "x"}});
+            let mut event =
+                json!({"type": kind, "delta": delta, "item": item, "response": {"output": [item], "status": "x"}});
             if indexed {
                 event["output_index"] = json!(index);
             }

@@ -165,7 +165,8 @@ fn check_input(input: &[Value]) -> Result<(), String> {
             }
             "message" => {
                 let parts = item["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let empty = |part: &Value| part.get("text").is_some_and(|text| text.as_str().unwrap_or("").trim().is_empty());
+                let empty =
+                    |part: &Value| part.get("text").is_some_and(|text| text.as_str().unwrap_or("").trim().is_empty());
                 if parts.is_empty() || parts.iter().any(empty) || (item["role"] == "user" && !open.is_empty()) {
                     return fail("an empty message, or one between calls and their outputs");
                 }
@@ -180,7 +181,11 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), Just(" \n".to_owned()), "[a-z你 ]{1,6}"]
 }
 fn id() -> impl Strategy<Value = String> {
-    prop_oneof![prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned), Just(String::new()), Just("ü:0".to_owned())]
+    prop_oneof![
+        prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned),
+        Just(String::new()),
+        Just("ü:0".to_owned())
+    ]
 }
 fn item() -> impl Strategy<Value = Value> {
     prop_oneof![
