@@ -29,8 +29,8 @@ pub(crate) struct Construction {
     pub(crate) thinking_on: JsonMap,
     /// Body keys when thinking is off; empty when the profile says nothing.
     pub(crate) thinking_off: JsonMap,
-    /// Whether the effort among those of `thinking_off` stands whatever a request asks.
-    pub(crate) off_effort_stands: bool,
+    /// Whether those of `thinking_off` are the counterpart of what turns thinking on, not the profile's own.
+    pub(crate) off_is_derived: bool,
     /// What the user should know, one sentence each.
     pub(crate) remarks: Vec<String>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn construct(profile: &ModelProfile, overrides: &ModelOverrides) -> R
         body: body_keys(profile),
         thinking_on: JsonMap::new(),
         thinking_off: JsonMap::new(),
-        off_effort_stands: false,
+        off_is_derived: false,
         remarks: Vec::new(),
         profile: profile.clone(),
         provider,
@@ -116,7 +116,8 @@ impl Construction {
         }
     }
 
-    /// 4. What is sent when thinking is on: over everything before, so that a temperature which thinking needs holds.
+    /// 4. What is sent when thinking is on: over everything before, so that a temperature which thinking needs holds. Keys
+    ///    of `extra_body` count one by one, since on the wire they stand beside the others.
     fn turn_thinking_on(&mut self, required: bool) -> Result<(), ModelError> {
         let enabled = enabled_settings(&self.profile);
         if !enabled.is_empty() && !self.profile.supports_thinking {
@@ -136,12 +137,12 @@ impl Construction {
             self.thinking_off = lift_extra_body(explicit.clone());
             return;
         }
+        self.off_is_derived = true;
         let enabled = enabled_settings(&self.profile);
         let extra = enabled.get("extra_body");
         if extra.and_then(|extra| extra.pointer("/thinking/type")).is_some() {
             // Services of this kind refuse a thinking effort without thinking.
             self.thinking_off = object(json!({"thinking": {"type": "disabled"}, "reasoning_effort": "minimal"}));
-            self.off_effort_stands = true;
             return;
         }
         if let Some(Value::Object(template)) = extra.and_then(|extra| extra.get("chat_template_kwargs")) {

@@ -22,8 +22,8 @@ pub(crate) struct Settings {
     pub(crate) thinking_on: JsonMap,
     /// Body keys when thinking is off; empty when the profile says nothing.
     pub(crate) thinking_off: JsonMap,
-    /// Whether the effort among those stands whatever a request asks.
-    pub(crate) off_effort_stands: bool,
+    /// Whether those are the counterpart of what turns thinking on, not the profile's own.
+    pub(crate) off_is_derived: bool,
     /// `tool_calls_in_text`, if the profile has it.
     pub(crate) text_calls: Option<bool>,
     pub(crate) prompt_caching: bool,
@@ -68,7 +68,7 @@ impl Settings {
             supports_effort: profile.supports_reasoning_effort,
             effort: text("reasoning_effort"),
             thinking_off: made.thinking_off.clone(),
-            off_effort_stands: made.off_effort_stands,
+            off_is_derived: made.off_is_derived,
             thinking_on: made.thinking_on.clone(),
             body: made.body.clone(),
             text_calls,
@@ -102,6 +102,17 @@ impl Settings {
         }
     }
 
+    /// Puts `switch`, which turns thinking on or off, over `body`. What the profile says for it replaces a key of the same
+    /// name as it is; what was derived goes into the block of that name, since it only turns something off in there.
+    pub(crate) fn put_switch(&self, body: &mut JsonMap, switch: &JsonMap, on: bool) {
+        let own = if on { !self.thinking_on.is_empty() } else { !self.off_is_derived && !self.thinking_off.is_empty() };
+        if own {
+            body.extend(switch.iter().map(|(key, value)| (key.clone(), value.clone())));
+        } else {
+            merge(body, switch);
+        }
+    }
+
     /// The effort to send: the request's, else the one of the thinking settings, else the profile's. `None` for models that
     /// do not take it.
     pub(crate) fn effort_for(&self, asked: Option<&str>, thinking: &JsonMap) -> Option<String> {
@@ -109,7 +120,8 @@ impl Settings {
             return None;
         }
         let set = thinking.get("reasoning_effort").and_then(Value::as_str).map(str::to_owned);
-        if self.off_effort_stands && *thinking == self.thinking_off {
+        // The effort that goes with no thinking stands, whatever a request asks.
+        if self.off_is_derived && set.is_some() && *thinking == self.thinking_off {
             return set;
         }
         asked.map(str::to_owned).or(set).or_else(|| self.effort.clone())

@@ -22,12 +22,12 @@ pub(super) fn build(settings: &Settings, rules: &Rules, request: &ChatRequest, o
         body.insert("parallel_tool_calls".into(), json!(true));
     }
     let switch = settings.switch(request.thinking);
-    for own in [&settings.body, &switch] {
-        let kept = own.iter().filter(|(key, _)| {
-            !WITHOUT_COUNTERPART.contains(&key.as_str()) && !["reasoning_effort", "reasoning"].contains(&key.as_str())
-        });
-        merge(&mut body, &kept.map(|(key, value)| (key.clone(), value.clone())).collect::<JsonMap>());
-    }
+    let mut own = settings.body.clone();
+    settings.put_switch(&mut own, &switch, request.thinking);
+    own.retain(|key, _| {
+        !WITHOUT_COUNTERPART.contains(&key.as_str()) && !["reasoning_effort", "reasoning"].contains(&key.as_str())
+    });
+    merge(&mut body, &own);
     let thinks = request.thinking && settings.info.supports_thinking;
     let effort = effort(settings, thinks, request.reasoning_effort.as_deref(), &switch);
     let mut include = settings.include.clone();

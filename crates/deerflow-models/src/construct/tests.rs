@@ -80,10 +80,32 @@ fn step_4_comes_after_step_3_so_that_what_thinking_needs_holds() {
     let settings = Settings::of(&construct(&base, &overrides).unwrap());
     let sent = |on: bool| {
         let mut body = settings.body.clone();
-        merge(&mut body, &settings.switch(on));
+        settings.put_switch(&mut body, &settings.switch(on), on);
         body["temperature"].clone()
     };
     assert_eq!((sent(true), sent(false)), (json!(1), json!(0.1)));
+}
+
+#[test]
+fn step_4_replaces_a_key_and_step_5_goes_into_it() {
+    let settings = settings(json!({
+        "supports_thinking": true, "reasoning": {"effort": "low"},
+        "extra_body": {"chat_template_kwargs": {"a": 1}, "top_k": 20},
+        "when_thinking_enabled": {
+            "reasoning": {"max_tokens": 9}, "extra_body": {"chat_template_kwargs": {"enable_thinking": true}}
+        }
+    }));
+    let sent = |on: bool| {
+        let mut body = settings.body.clone();
+        settings.put_switch(&mut body, &settings.switch(on), on);
+        Value::Object(body)
+    };
+    let on = json!({"reasoning": {"max_tokens": 9}, "chat_template_kwargs": {"enable_thinking": true}, "top_k": 20});
+    assert_eq!(sent(true), on);
+    let off = json!({
+        "reasoning": {"effort": "low"}, "chat_template_kwargs": {"a": 1, "enable_thinking": false}, "top_k": 20
+    });
+    assert_eq!(sent(false), off);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn build(settings: &Settings, dialect: &Dialect, rules: &Rules, reque
     if let (Some(max), None) = (bounds.into_iter().flatten().next(), request.max_tokens) {
         body.insert(dialect.max_tokens.to_owned(), max);
     }
-    merge(&mut body, &switch);
+    settings.put_switch(&mut body, &switch, request.thinking);
     body.remove("reasoning_effort");
     if let Some(effort) = effort {
         body.insert("reasoning_effort".into(), json!(effort));

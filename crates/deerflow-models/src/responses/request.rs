@@ -44,10 +44,11 @@ pub(super) fn build(settings: &Settings, rules: &Rules, request: &ChatRequest, o
     }
     body.insert("input".into(), Value::Array(conversation.input));
     write_tools(request, &mut body);
-    merge(&mut body, &translate(&settings.body));
     let switch = settings.switch(request.thinking);
     let effort = settings.effort_for(request.reasoning_effort.as_deref(), &switch);
-    merge(&mut body, &translate(&switch));
+    let mut own = settings.body.clone();
+    settings.put_switch(&mut own, &switch, request.thinking);
+    merge(&mut body, &translate(&own));
     let max = request.max_tokens.or_else(|| body.get("max_output_tokens")?.as_u64()).or(settings.max_tokens);
     if let Some(max) = max {
         body.insert("max_output_tokens".into(), json!(max.max(SMALLEST_OUTPUT)));
