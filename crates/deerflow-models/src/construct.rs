@@ -23,6 +23,8 @@ pub struct ModelOverrides {
 pub(crate) struct Construction {
     pub(crate) profile: ModelProfile,
     pub(crate) provider: &'static Provider,
+    /// Whether to speak Responses instead of chat completions.
+    pub(crate) responses: bool,
     /// Body keys that are always sent.
     pub(crate) body: JsonMap,
     /// Body keys when thinking is on; empty when the profile says nothing.
@@ -39,6 +41,10 @@ pub(crate) struct Construction {
 const SILENCE: f64 = 240.0;
 /// The same for Codex, which is silent while it thinks.
 const CODEX_SILENCE: f64 = 300.0;
+
+/// The `output_version` that keeps answers as content blocks.
+pub(crate) const BLOCKS: &str = "responses/v1";
+const VERSIONS: &[&str] = &["v0", BLOCKS];
 
 /// Keys that steer us and are not sent.
 const NOT_SENT: &[&str] = &[
@@ -89,6 +95,7 @@ pub(crate) fn construct(profile: &ModelProfile, overrides: &ModelOverrides) -> R
         off_is_derived: false,
         remarks: Vec::new(),
         profile: profile.clone(),
+        responses: provider.kind == ProviderKind::OpenAi && wants_responses(profile),
         provider,
     };
     made.apply(overrides); // 3
@@ -222,6 +229,13 @@ impl Construction {
 
     /// 12. Keys that nobody knows are passed on and remarked on, with the one that was probably meant.
     fn remark_on_keys(&mut self) {
+        if wants_responses(&self.profile) && !self.openai_family() {
+            let provider = self.provider.name;
+            self.remarks.push(format!("`use_responses_api` and `output_version` have no effect with `{provider}`"));
+        }
+        if let Some(version) = self.profile.output_version.as_deref().filter(|version| !VERSIONS.contains(version)) {
+            self.remarks.push(format!("`output_version: {version}` is not known: the content of answers is text"));
+        }
         if !self.openai_family() {
             return;
         }
@@ -229,8 +243,7 @@ impl Construction {
             let meant = nearest.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
             self.remarks.push(format!("unknown key `{key}`{meant}; it is passed on as it is"));
         }
-        let responses = self.provider.kind == ProviderKind::Codex || self.profile.use_responses_api == Some(true);
-        if responses {
+        if self.responses || self.provider.kind == ProviderKind::Codex {
             for key in WITHOUT_COUNTERPART.iter().filter(|key| self.body.contains_key(**key)) {
                 self.remarks.push(format!("`{key}` has no counterpart in the Responses API and is left out"));
             }
@@ -247,6 +260,11 @@ impl Construction {
             tracing::warn!(model = %self.profile.name, "{remark}");
         }
     }
+}
+
+/// Whether the profile says so, or wants the answers that only Responses give.
+fn wants_responses(profile: &ModelProfile) -> bool {
+    profile.use_responses_api.unwrap_or(profile.output_version.as_deref() == Some(BLOCKS))
 }
 
 pub(crate) fn bad(profile: &ModelProfile, what: &str) -> ModelError {

@@ -113,7 +113,7 @@ fn over_http(
     let suffix = match provider.kind {
         ProviderKind::Anthropic => "v1/messages",
         ProviderKind::Codex => "responses",
-        ProviderKind::OpenAi if profile.use_responses_api == Some(true) => "responses",
+        ProviderKind::OpenAi if made.responses => "responses",
         _ => "chat/completions",
     };
     let url = method_url(&without_method(base.clone(), suffix), suffix);
@@ -161,7 +161,7 @@ fn over_http(
             let credentials = Credentials::find(key.as_ref(), env, &profile.name)?;
             Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
         }
-        _ if profile.use_responses_api == Some(true) => Arc::new(ResponsesModel { settings, url, headers, endpoint }),
+        _ if made.responses => Arc::new(ResponsesModel { settings, url, headers, endpoint }),
         _ => Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }),
     })
 }

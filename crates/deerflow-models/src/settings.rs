@@ -1,6 +1,6 @@
 //! What a profile says, as the adapters need it.
 
-use crate::construct::Construction;
+use crate::construct::{BLOCKS, Construction};
 use deerflow_config::ModelProfile;
 use deerflow_core::{JsonMap, ModelInfo};
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl Settings {
             prompt_caching: flag("enable_prompt_caching").unwrap_or(true),
             include: include.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             truncation: text("truncation"),
-            content_blocks: profile.output_version.as_deref() == Some("responses/v1"),
+            content_blocks: profile.output_version.as_deref() == Some(BLOCKS),
         }
     }
 

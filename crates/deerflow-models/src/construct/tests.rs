@@ -28,6 +28,19 @@ fn step_1_a_provider_that_is_not_there_says_what_to_use() {
 }
 
 #[test]
+fn step_1_who_wants_content_blocks_gets_the_adapter_that_gives_them() {
+    let responses = |extra: Value| made(extra).responses;
+    assert!(responses(json!({"use_responses_api": true})));
+    assert!(responses(json!({"output_version": "responses/v1"})));
+    assert!(!responses(json!({"output_version": "responses/v1", "use_responses_api": false})));
+    assert!(!responses(json!({"output_version": "v0"})) && !responses(json!({})));
+    let claude = made(json!({"use": "anthropic", "use_responses_api": true}));
+    assert!(!claude.responses && claude.remarks[0].contains("no effect with `anthropic`"), "{:?}", claude.remarks);
+    let unknown = made(json!({"output_version": "v9"})).remarks;
+    assert!(unknown[0].contains("v9"), "{unknown:?}");
+}
+
+#[test]
 fn step_2_what_steers_us_is_not_sent_and_what_is_null_is_absent() {
     let got = made(json!({
         "display_name": "X", "pricing": {"input_per_million": 1}, "supports_vision": true, "context_window": 1000,

@@ -82,7 +82,6 @@ fn keep(rules: &Rules, assistant: bool, block: &ContentBlock) -> Option<ContentB
                 signed("encrypted_content")
                     || value.get("content").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty())
             }
-            "function_call" => signed("call_id"),
             _ => true,
         };
         return fit.then(|| block.clone());

@@ -197,7 +197,7 @@ impl ResponsesDecoder {
             return Err(self.errors.broke_off("the provider cancelled the response"));
         }
         for (index, item) in (0_u64..).zip(response.get("output").and_then(Value::as_array).into_iter().flatten()) {
-            // It may come under another index than before.
+            // It may stand elsewhere than before. Where no id is known the place counts: some gateways change ids.
             let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
             let known = id.and_then(|id| self.items.iter().find(|(_, known)| known.id == id)).map(|(known, _)| *known);
             self.close(known.unwrap_or(index), item, out);

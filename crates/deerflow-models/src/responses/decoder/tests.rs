@@ -58,6 +58,27 @@ fn items_that_were_never_told_in_pieces_are_taken_from_their_end_or_from_the_las
 }
 
 #[test]
+fn an_item_that_comes_again_counts_once_whatever_its_place() {
+    let named = |id: &str, text: &str| {
+        let mut item = said(text);
+        item["id"] = json!(id);
+        item
+    };
+    // A gateway that left an item out of its last event: the rest has moved up.
+    let events = [
+        done(0, json!({"type": "reasoning", "id": "rs", "summary": []})),
+        done(1, named("m", "hi")),
+        done(1, named("m", "hi")),
+        completed(json!([named("m", "hi")])),
+    ];
+    assert_eq!(turn(&events).text(), "hi");
+    // One whose ids change from event to event: the place counts.
+    let events = [done(0, named("a", "hi")), completed(json!([named("b", "hi"), called("c", "{}")]))];
+    let message = turn(&events);
+    assert_eq!((message.text(), message.tool_calls().len()), ("hi".into(), 1));
+}
+
+#[test]
 fn what_came_in_pieces_is_not_told_twice() {
     let events = [
         json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": ""}}),
