@@ -78,10 +78,6 @@ fn keep(rules: &Rules, assistant: bool, block: &ContentBlock) -> Option<ContentB
         let fit = match kind {
             "thinking" => signed("signature"),
             "redacted_thinking" => signed("data"),
-            "reasoning" => {
-                signed("encrypted_content")
-                    || value.get("content").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty())
-            }
             _ => true,
         };
         return fit.then(|| block.clone());

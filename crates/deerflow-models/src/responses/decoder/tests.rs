@@ -72,6 +72,13 @@ fn an_item_that_comes_again_counts_once_whatever_its_place() {
         completed(json!([named("m", "hi")])),
     ];
     assert_eq!(turn(&events).text(), "hi");
+    // It was the fourth item, and is the first of those that the last event names.
+    assert_eq!(turn(&[done(3, named("m", "hi")), completed(json!([named("m", "hi")]))]).text(), "hi");
+    // What an item said of itself counts more than what the last event says of it.
+    let secret = json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "S"});
+    let blank = json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": null});
+    let message = turn(&[done(0, secret.clone()), done(1, called("a", "{}")), completed(json!([blank]))]);
+    assert_eq!(message.additional_kwargs[OUTPUT][0], secret);
     // One whose ids change from event to event: the place counts.
     let events = [done(0, named("a", "hi")), completed(json!([named("b", "hi"), called("c", "{}")]))];
     let message = turn(&events);
