@@ -13,7 +13,7 @@ use deerflow_runtime::{RunManager, WorkerLock};
 use deerflow_sandbox::{Launcher, SandboxConfig, SandboxProvider};
 use deerflow_store::{DatabaseConfig, SqliteStore};
 use deerflow_tools::{BuiltinTools, ToolLimits};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Sections that this build reads, and those of the original that it knows and does not have yet.
@@ -137,6 +137,8 @@ pub(crate) struct App {
     pub(crate) harness: Arc<Harness>,
     pub(crate) runs: RunManager<SqliteStore>,
     pub(crate) user: UserId,
+    /// The database file as it was opened: its device and number.
+    file: Option<(u64, u64)>,
 }
 
 impl App {
@@ -146,6 +148,18 @@ impl App {
         let store = open_store(&config).await?;
         let harness = harness(config.clone(), &store).await?;
         let runs = RunManager::new(store.clone(), harness.clone(), lock);
-        Ok(Self { config, store, harness, runs, user: UserId::local() })
+        let file = file_identity(store.path());
+        Ok(Self { config, store, harness, runs, user: UserId::local(), file })
     }
+
+    /// Whether the database is not where it was any more: SQLite itself would go on writing to a file that nobody can open
+    /// again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.file.is_some() && file_identity(self.store.path()) != self.file
+    }
+}
+
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

@@ -3,11 +3,14 @@
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   deerflow run \"Find the main reasons why sales fell and write a review\" -f notes.pdf -o out/
   deerflow run - --thread my-thread --json < prompt.txt
+  deerflow run --goal \"The report names three causes, each with its source\" -f notes.pdf
+  deerflow steer my-thread \"look at the last quarter as well\"
   deerflow resume my-thread
   deerflow models
 
@@ -33,9 +36,19 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Do a task
     Run(RunArgs),
-    /// Go on with a thread's last run, if it was cut off, stopped, or its model failed
+    /// Go on with a thread's last run, if it was cut off, stopped, waits for your answer, or its model failed
     Resume(ResumeArgs),
-    /// List, show or delete conversations
+    /// Tell a run something while it works; it hears it before its next model turn
+    Steer {
+        /// The thread
+        thread: String,
+        /// What to say; `-` reads it from standard input
+        text: String,
+    },
+    /// Show or end the goal of a conversation
+    #[command(subcommand)]
+    Goal(GoalCommand),
+    /// List, show, fork, undo or delete conversations
     #[command(subcommand)]
     Threads(ThreadsCommand),
     /// Show the models there are to choose from
@@ -110,6 +123,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct ResumeArgs {
     /// The thread
     pub(crate) thread: String,
+    /// Answer what the run waits for: `approve`, `reject`, or JSON
+    #[arg(long, value_name = "ANSWER")]
+    pub(crate) answer: Option<String>,
     /// Folder for the delivered files
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
@@ -125,6 +141,31 @@ pub(crate) struct ShowArgs {
     /// Print the answer only
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+impl ShowArgs {
+    /// Whether there is a person who can be asked.
+    pub(crate) fn can_ask(self) -> bool {
+        use std::io::IsTerminal as _;
+        !self.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GoalCommand {
+    /// Show how the goal of a conversation stands
+    Show {
+        /// The thread
+        thread: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// End the goal; the conversation stays
+    Clear {
+        /// The thread
+        thread: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -145,6 +186,56 @@ pub(crate) enum ThreadsCommand {
         /// Print the whole state as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// List the checkpoints of a conversation, newest first
+    History {
+        /// The thread
+        thread: String,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a conversation with its files into a new one that goes its own way
+    Fork {
+        /// The thread
+        thread: String,
+        /// Last checkpoint to copy, as `threads history` shows it [default: the newest]
+        #[arg(long, value_name = "CHECKPOINT")]
+        at: Option<String>,
+        /// Name of the new thread (letters, digits, - and _) [default: a random one]
+        #[arg(long, value_name = "ID")]
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back the last run of a conversation; the files that it made stay
+    Undo {
+        /// The thread
+        thread: String,
+    },
+    /// Mark a conversation for another storage mode (`database.checkpoint_channel_mode`)
+    Migrate {
+        /// The thread
+        thread: String,
+        /// The mode
+        #[arg(long, value_name = "MODE", value_parser = ["full", "delta"])]
+        to: String,
+    },
+    /// Delete the conversations that were not used for long, with their files
+    Prune {
+        /// Age since the last use: a number with s, m, h, d or w, as in 30d
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
+        older_than: Duration,
+        /// Only say which ones these are
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Delete a conversation with its history and files
     Delete {
@@ -177,6 +268,22 @@ pub(crate) enum ConfigCommand {
     Schema,
 }
 
+/// `45s`, `90m`, `12h`, `30d`, `2w`.
+fn parse_age(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no age; write a number with s, m, h, d or w, as in 30d");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).filter(|_| number > 0).map(Duration::from_secs).ok_or_else(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +292,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(parse_age("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(parse_age("90m"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "d", "30", "-1d", "0d", "3 d", "1y", "99999999999999999999d", "30天"] {
+            assert!(parse_age(bad).is_err(), "{bad}");
+        }
     }
 }

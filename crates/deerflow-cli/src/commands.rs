@@ -1,18 +1,25 @@
 //! The commands, one file each.
 
 mod agent;
+mod approve;
 mod clarify;
 mod config;
 mod deliver;
 mod doctor;
+mod goal;
 mod models;
 mod resume;
 mod run;
+mod session;
+mod steer;
 mod threads;
+mod uploads;
 mod watch;
 
 use crate::cli::{Cli, Command};
+pub(crate) use approve::describe as describe_questions;
 pub(crate) use clarify::{message as question_message, question};
+pub(crate) use session::limit_in_words;
 pub(crate) use watch::Ended;
 
 use crate::failure::Failure;
@@ -22,6 +29,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run::run(cli.config, args).await,
         Command::Resume(args) => resume::resume(cli.config, args).await,
+        Command::Steer { thread, text } => steer::steer(cli.config, &thread, &text).await,
+        Command::Goal(command) => goal::goal(cli.config, command).await,
         Command::Threads(command) => threads::threads(cli.config, command).await,
         Command::Models { json } => models::models(cli.config, json),
         Command::Agent(command) => agent::agent(cli.config, command).await,

@@ -5,6 +5,7 @@
 mod app;
 mod cli;
 mod commands;
+mod console;
 mod failure;
 mod render;
 

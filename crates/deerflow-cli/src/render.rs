@@ -1,20 +1,29 @@
 //! How a run looks: on a terminal, in a log, as JSON lines, or not at all.
 
+mod goal;
 mod json;
 mod markdown;
 mod plain;
 mod quiet;
 mod terminal;
 
+pub(crate) use goal::goal_in_words;
+
 use crate::cli::ShowArgs;
-use crate::commands::{Ended, question_message};
-use deerflow_core::{AgentEvent, JsonMap, RunStatus, Usage, text};
+use crate::commands::{Ended, describe_questions, question_message};
+use crate::console::Console;
+use crate::failure::INTERRUPTED;
+use deerflow_core::{AgentEvent, JsonMap, Message, RunStatus, Usage, text};
+use deerflow_harness::middleware::RUN_INPUT_ID;
 use deerflow_runtime::RunHandle;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
+
+/// Events held back for a person who types; with more the screen goes on.
+const HELD: usize = 20_000;
 
 /// One way to show a run.
 trait Show: Send {
@@ -27,14 +36,24 @@ trait Show: Send {
     fn finished(&mut self, ended: &Ended);
     /// Something to know that is no event of the run.
     fn note(&mut self, text: &str);
+    /// Something that helps a person at the terminal.
+    fn hint(&mut self, _text: &str) {}
+    /// Whether the screen may be drawn on.
+    fn draws(&mut self, _draws: bool) {}
+    /// What the agent asks, outside a run.
+    fn question(&mut self, text: &str);
 }
 
 /// Shows runs.
-pub(crate) struct Renderer(Box<dyn Show>);
+pub(crate) struct Renderer {
+    show: Box<dyn Show>,
+    /// Events that wait until a person has typed their line.
+    held: Option<Vec<AgentEvent>>,
+}
 
 impl Renderer {
     pub(crate) fn new(args: ShowArgs) -> Self {
-        Self(if args.json {
+        let show: Box<dyn Show> = if args.json {
             Box::new(json::JsonLines::default())
         } else if args.quiet {
             Box::new(quiet::Quiet)
@@ -42,46 +61,95 @@ impl Renderer {
             Box::new(terminal::Terminal::new(std::io::stdout().is_terminal()))
         } else {
             Box::new(plain::Plain::default())
-        })
+        };
+        Self { show, held: None }
     }
     pub(crate) fn started(&mut self, handle: &RunHandle) {
-        self.0.started(handle);
+        self.show.started(handle);
     }
-    pub(crate) fn event(&mut self, event: &AgentEvent) {
-        self.0.event(event);
+    pub(crate) fn event(&mut self, event: AgentEvent) {
+        match &mut self.held {
+            Some(held) if held.len() < HELD => held.push(event),
+            held => {
+                if held.is_some() {
+                    self.release();
+                }
+                self.show.event(&event);
+            }
+        }
     }
     pub(crate) fn tick(&mut self) {
-        self.0.tick();
+        if self.held.is_none() {
+            self.show.tick();
+        }
     }
     pub(crate) fn ended(&mut self) {
-        self.0.ended();
+        self.show.ended();
     }
     pub(crate) fn finished(&mut self, ended: &Ended) {
-        self.0.finished(ended);
+        self.show.finished(ended);
     }
     pub(crate) fn note(&mut self, text: &str) {
-        self.0.note(&printable_line(text));
+        self.show.note(&printable_line(text));
+    }
+    pub(crate) fn hint(&mut self, text: &str) {
+        self.show.hint(text);
+    }
+    /// Shows what the agent asks.
+    pub(crate) fn question(&mut self, text: &str) {
+        self.show.question(text);
     }
     /// Leaves the terminal as it was found.
     pub(crate) fn abandon(&mut self) {
-        self.0.ended();
+        self.show.ended();
     }
-    /// Reads a line from the user; `None` when they interrupt.
-    pub(crate) async fn ask(&mut self) -> std::io::Result<Option<String>> {
-        // The reading thread is left behind when the user interrupts: the process ends then.
-        let line = tokio::task::spawn_blocking(|| {
-            use std::io::Write as _;
-            let mut err = std::io::stderr();
-            let _ = write!(err, "your answer (a number picks an option) > ");
-            let _ = err.flush();
-            let mut line = String::new();
-            std::io::stdin().read_line(&mut line).map(|_| line)
-        });
-        tokio::select! {
-            line = line => line.map_err(std::io::Error::other)?.map(Some),
-            _ = tokio::signal::ctrl_c() => Ok(None),
+    /// Keeps the screen still, for a person who types after `prompt`.
+    pub(crate) fn hold(&mut self, prompt: &str) {
+        if self.held.is_none() {
+            self.held = Some(Vec::new());
+            self.show.draws(false);
+        }
+        show_prompt(prompt);
+    }
+    /// Shows what was held back, and goes on.
+    pub(crate) fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.show.draws(true);
+            for event in held {
+                self.show.event(&event);
+            }
         }
     }
+    /// Reads a line from the user; an empty one when they give none (Ctrl-D). Ctrl-C ends the process.
+    pub(crate) async fn ask(&mut self, console: &mut Console, prompt: &str) -> String {
+        show_prompt(prompt);
+        console.reopen();
+        tokio::select! {
+            line = console.line() => line.unwrap_or_default(),
+            _ = tokio::signal::ctrl_c() => {
+                self.abandon();
+                std::process::exit(i32::from(INTERRUPTED))
+            }
+        }
+    }
+}
+
+fn show_prompt(prompt: &str) {
+    use std::io::Write as _;
+    let mut err = std::io::stderr();
+    // Fails only when stderr is gone; there is nobody left to ask then.
+    let _ = write!(err, "{prompt}").and_then(|()| err.flush());
+}
+
+/// What a user said to the run while it worked, when this message is that.
+fn steered(message: &Message) -> Option<String> {
+    let said = message.is_human() && message.additional_kwargs.contains_key(RUN_INPUT_ID);
+    said.then(|| printable_line(message.text().trim()))
+}
+
+/// A free-form event as a line for people, if it is one for them.
+fn custom_line(value: &Value) -> Option<String> {
+    goal::event(value).or_else(|| value.get("message").and_then(Value::as_str).map(printable_line))
 }
 
 /// Text from outside, fit for a terminal: control characters are shown, not obeyed. Line breaks and tabs stay.
@@ -163,6 +231,9 @@ fn tokens(usage: &Usage) -> String {
 /// The closing lines: files, time, tokens, thread.
 fn closing(ended: &Ended) -> Vec<String> {
     let mut lines: Vec<String> = ended.files.iter().map(|file| format!("file  {}", show_path(file))).collect();
+    if ended.state.goal.is_some() || ended.had_goal {
+        lines.extend(goal_in_words(&ended.state).into_iter().flatten());
+    }
     lines.push(format!(
         "{} · {} · {} · thread {}",
         seconds(ended.elapsed),
@@ -182,6 +253,9 @@ fn answer(ended: &Ended) -> Option<String> {
     if ended.outcome.status == RunStatus::Error {
         // The reason is the error message's to tell.
         return None;
+    }
+    if !ended.asks.is_empty() {
+        return Some(describe_questions(&ended.asks));
     }
     if let Some(question) = question_message(&ended.state) {
         return Some(question.text().into_owned());

@@ -55,6 +55,9 @@ pub enum RuntimeError {
     /// No run is live.
     #[error("thread {0} has no live run; hint: say it in a new one with: deerflow run \"…\" --thread {0}")]
     NotRunning(ThreadId),
+    /// The process of the live run is gone.
+    #[error("the run of thread {0} was cut off, nobody would hear it; hint: go on with it first: deerflow resume {0}")]
+    CutOff(ThreadId),
     /// Nobody asked.
     #[error("thread {0} waits for no answer")]
     NotWaiting(ThreadId),
@@ -197,9 +200,44 @@ impl<S: RuntimeStore> RunManager<S> {
             options: json!(stored),
             idempotency_key: None,
         };
-        let row = self.store.admit(new).await?;
+        let mut recovered = None;
+        let row = match self.store.admit(new.clone()).await {
+            // An earlier answer died with its process before it was applied.
+            Err(StoreError::ThreadBusy { .. }) => {
+                recovered = self.close_dead_run(user_id, thread_id).await?;
+                self.store.admit(new).await?
+            }
+            admitted => admitted?,
+        };
         let handle = self.execute(row, agent, Start::Answer(answer), stored.lead.interactive);
-        Ok(Started { handle, recovered: None })
+        Ok(Started { handle, recovered })
+    }
+
+    /// The options of the thread's last run, for going on with it the same way; the defaults when it has none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn last_options(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<LeadOptions, RuntimeError> {
+        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
+        let last = self.store.runs(user_id, filter).await?.into_iter().next();
+        let stored = last.and_then(|run| serde_json::from_value::<StoredOptions>(run.options).ok());
+        Ok(stored.unwrap_or_default().lead)
+    }
+
+    /// Says that nobody works on a thread: no run is live, or its process is dead.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadBusy`], naming the holder, when somebody does.
+    pub async fn ensure_idle(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<(), RuntimeError> {
+        match self.live_run(user_id, thread_id).await? {
+            Some(run) if self.lock.is_alive(&run.worker) => Err(StoreError::ThreadBusy {
+                thread_id: thread_id.to_string(),
+                run_id: run.run_id.to_string(),
+                holder: run.worker.label,
+            }
+            .into()),
+            _ => Ok(()),
+        }
     }
 
     /// Says something to the live run of a thread. It becomes part of the conversation before the run's next model turn; if
@@ -207,7 +245,8 @@ impl<S: RuntimeStore> RunManager<S> {
     /// given.
     ///
     /// # Errors
-    /// [`RuntimeError::NotRunning`] when no run is live; [`StoreError::QueueFull`].
+    /// [`RuntimeError::NotRunning`] when no run is live; [`RuntimeError::CutOff`] when its process is dead;
+    /// [`StoreError::QueueFull`].
     pub async fn steer(
         &self,
         user_id: &UserId,
@@ -217,6 +256,9 @@ impl<S: RuntimeStore> RunManager<S> {
     ) -> Result<InputRow, RuntimeError> {
         let live = self.live_run(user_id, thread_id).await?;
         let live = live.ok_or_else(|| RuntimeError::NotRunning(thread_id.clone()))?;
+        if !self.lock.is_alive(&live.worker) {
+            return Err(RuntimeError::CutOff(thread_id.clone()));
+        }
         let input = NewInput { run_input_id, run_id: live.run_id, content, created_by: user_id.clone() };
         match self.store.enqueue(user_id, input).await {
             Err(StoreError::RunOver { .. }) => Err(RuntimeError::NotRunning(thread_id.clone())),

@@ -1,7 +1,7 @@
 //! A run that ended with a question.
 
 use super::watch::Ended;
-use crate::failure::{Failure, INTERRUPTED};
+use crate::console::Console;
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
 use deerflow_core::{Message, ThreadState};
@@ -22,25 +22,21 @@ pub(crate) fn question(state: &ThreadState) -> Option<&Value> {
 }
 
 /// Asks the user, and gives the reply as the next message. Without somebody to ask, says how to answer.
-pub(crate) async fn answer(
-    ended: &Ended,
-    interactive: bool,
-    renderer: &mut Renderer,
-) -> Result<Option<Message>, Failure> {
-    let Some(question) = question(&ended.state) else { return Ok(None) };
-    if !interactive {
+pub(crate) async fn answer(ended: &Ended, renderer: &mut Renderer, console: Option<&mut Console>) -> Option<Message> {
+    let question = question(&ended.state)?;
+    let Some(console) = console else {
         renderer.note(&format!(
             "it needs an answer; give it with: deerflow run \"your answer\" --thread {}",
             ended.thread_id
         ));
-        return Ok(None);
-    }
-    let Some(line) = renderer.ask().await.map_err(Failure::run)? else { std::process::exit(i32::from(INTERRUPTED)) };
+        return None;
+    };
+    let line = renderer.ask(console, "your answer (a number picks an option) > ").await;
     let line = line.trim();
     if line.is_empty() {
         renderer
             .note(&format!("no answer; give it later with: deerflow run \"your answer\" --thread {}", ended.thread_id));
-        return Ok(None);
+        return None;
     }
     // A number picks an option.
     let options = question.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -53,5 +49,5 @@ pub(crate) async fn answer(
     if let Some(id) = picked.and_then(|o| o.get("id")) {
         response["option_id"] = id.clone();
     }
-    Ok(Some(Message::human(value).hidden().with_kwarg(kwargs::HUMAN_INPUT_RESPONSE, response)))
+    Some(Message::human(value).hidden().with_kwarg(kwargs::HUMAN_INPUT_RESPONSE, response))
 }

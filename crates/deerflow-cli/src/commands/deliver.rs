@@ -4,7 +4,8 @@ use super::watch::Ended;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::render::Renderer;
-use deerflow_core::{MessageKind, ThreadState};
+use deerflow_core::{Message, MessageKind, ThreadState};
+use deerflow_harness::middleware::RUN_INPUT_ID;
 use deerflow_sandbox::{ThreadPaths, VirtualPath};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub(crate) async fn deliver(
     output: Option<&Path>,
     renderer: &mut Renderer,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let presented = presented(&ended.state);
+    let presented = presented(&ended.state, ended.run_id.as_str());
     let mut files = Vec::new();
     if presented.is_empty() {
         return Ok(files);
@@ -137,9 +138,13 @@ fn write(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     })
 }
 
-/// Virtual paths presented since the user's last message, in order.
-fn presented(state: &ThreadState) -> Vec<String> {
-    let start = state.messages.iter().rposition(|m| m.is_genuine_user()).unwrap_or(0);
+/// Virtual paths presented since the user's last message, in order. What was said to the run while it worked is no new
+/// beginning.
+fn presented(state: &ThreadState, run_id: &str) -> Vec<String> {
+    let steered = |m: &Message| {
+        m.additional_kwargs.contains_key(RUN_INPUT_ID) && m.additional_kwargs.get("run_id").is_some_and(|id| id == run_id)
+    };
+    let start = state.messages.iter().rposition(|m| m.is_genuine_user() && !steered(m)).unwrap_or(0);
     let answered: HashSet<&str> = state.messages[start..]
         .iter()
         .filter_map(|m| match &m.kind {

@@ -1,12 +1,18 @@
 //! `deerflow threads`.
 
-use super::{question_message, say, say_json};
+mod copy_tree;
+mod fork;
+mod history;
+mod undo;
+mod upkeep;
+
+use super::{describe_questions, question_message, say, say_json};
 use crate::app;
 use crate::cli::ThreadsCommand;
 use crate::failure::Failure;
-use crate::render::{printable, printable_line};
+use crate::render::{goal_in_words, printable, printable_line};
 use deerflow_core::message::kwargs;
-use deerflow_core::ports::{Fence, RunFilter, RunOutcome, RunRepo, RunRow, StepLog, ThreadRepo, ThreadRow};
+use deerflow_core::ports::{Fence, RunFilter, RunOutcome, RunRepo, StepLog, ThreadRepo, ThreadRow};
 use deerflow_core::{Lineage, Message, RunStatus, StoreError, ThreadId, ToolStatus, UserId, text};
 use deerflow_runtime::WorkerLock;
 use deerflow_sandbox::ThreadPaths;
@@ -25,6 +31,20 @@ pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) ->
             let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
             show(&*store, &user, &thread_id, &paths, json).await
         }
+        ThreadsCommand::History { thread, limit, json } => {
+            history::history(&*store, &user, &parse(&thread)?, limit, json).await
+        }
+        ThreadsCommand::Fork { thread, at, name, json } => {
+            let new = name.as_deref().map_or_else(|| Ok(ThreadId::random()), parse)?;
+            fork::fork(&*store, &user, config.home(), &parse(&thread)?, at, new, json).await
+        }
+        ThreadsCommand::Undo { thread } => undo::undo(&*store, &user, config.home(), &parse(&thread)?).await,
+        ThreadsCommand::Migrate { thread, to } => {
+            upkeep::migrate(&store, &user, config.home(), &parse(&thread)?, &to).await
+        }
+        ThreadsCommand::Prune { older_than, dry_run, yes } => {
+            upkeep::prune(&store, &user, config.home(), older_than, dry_run, yes).await
+        }
         ThreadsCommand::Delete { thread, yes } => {
             let thread_id = parse(&thread)?;
             let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
@@ -35,11 +55,11 @@ pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) ->
     result
 }
 
-fn parse(id: &str) -> Result<ThreadId, Failure> {
+pub(crate) fn parse(id: &str) -> Result<ThreadId, Failure> {
     ThreadId::parse(id).map_err(Failure::usage)
 }
 
-fn missing(id: &ThreadId) -> Failure {
+pub(crate) fn missing(id: &ThreadId) -> Failure {
     Failure::usage(format!("there is no thread {id}; hint: `deerflow threads list` shows yours"))
 }
 
@@ -68,7 +88,7 @@ async fn status(
         return Ok(if dead { "cut off".to_owned() } else { row.status.clone() });
     }
     let head = store.load(&Lineage::root(row.thread_id.clone()), None).await.map_err(Failure::run)?;
-    let asks = head.is_some_and(|h| question_message(&h.state).is_some());
+    let asks = head.is_some_and(|h| question_message(&h.state).is_some() || !h.state.interrupts().is_empty());
     Ok(if asks { "asks you".to_owned() } else { row.status.clone() })
 }
 
@@ -136,6 +156,14 @@ async fn show(
     if let Some(question) = question_message(&state) {
         say(&format!("\n{}\n\nAnswer with: deerflow run \"your answer\" --thread {id}", printable(&question.text())));
     }
+    for line in goal_in_words(&state).into_iter().flatten() {
+        say(&format!("\n{line}").replace("\n  ", "  "));
+    }
+    let questions = state.interrupts();
+    if !questions.is_empty() {
+        say(&format!("\n{}\n\nAnswer with: deerflow resume {id}", printable(&describe_questions(&questions))));
+        return Ok(());
+    }
     let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
     if let Some(run) = store.runs(user, filter).await.map_err(Failure::run)?.first()
         && (!run.status.is_terminal() || run.status.as_str() == "interrupted")
@@ -168,13 +196,33 @@ fn show_message(message: &Message) {
     }
 }
 
+/// Deletes a thread's files.
 async fn remove_files(paths: &ThreadPaths) -> Result<(), Failure> {
     let paths = paths.clone();
     tokio::task::spawn_blocking(move || paths.remove_all()).await.map_err(Failure::run)?.map_err(Failure::run)
 }
 
-/// Ends a run whose process is dead.
-async fn close(store: &impl RunRepo, run: RunRow) -> Result<(), Failure> {
+/// Refuses when a run works on the thread; ends one whose process is dead.
+pub(crate) async fn idle(
+    store: &(impl ThreadRepo + RunRepo),
+    user: &UserId,
+    home: &Path,
+    id: &ThreadId,
+    wanted: &str,
+) -> Result<(), Failure> {
+    store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
+    let live =
+        RunFilter { thread_id: Some(id.clone()), status: vec![RunStatus::Pending, RunStatus::Running], limit: 1 };
+    let Some(run) = store.runs(user, live).await.map_err(Failure::run)?.into_iter().next() else { return Ok(()) };
+    if WorkerLock::is_held(home, &run.worker) {
+        let busy = StoreError::ThreadBusy {
+            thread_id: id.to_string(),
+            run_id: run.run_id.to_string(),
+            holder: run.worker.label,
+        };
+        let hint = format!("wait for it, or stop it there with Ctrl-C, to {wanted}");
+        return Err(Failure::run(format!("{busy}; hint: {hint}")));
+    }
     let run = store.adopt(&run.run_id, run.epoch, &run.worker).await.map_err(Failure::run)?;
     let outcome = RunOutcome {
         status: RunStatus::Interrupted,
@@ -183,6 +231,22 @@ async fn close(store: &impl RunRepo, run: RunRow) -> Result<(), Failure> {
         usage: run.usage,
     };
     store.finish(&Fence { run_id: run.run_id, epoch: run.epoch }, outcome, vec![]).await.map_err(Failure::run)
+}
+
+/// Asks whether something that cannot be undone is meant. Without a person to ask it is refused.
+fn confirm(question: &str, what: &str) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{what} cannot be undone; hint: add --yes")));
+    }
+    let mut out = std::io::stdout();
+    let _ = write!(out, "{question} [y/N] ");
+    let _ = out.flush();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(Failure::run)?;
+    match line.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::usage("nothing deleted")),
+    }
 }
 
 async fn delete(
@@ -195,28 +259,10 @@ async fn delete(
 ) -> Result<(), Failure> {
     let thread = store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
     if !yes {
-        if !std::io::stdin().is_terminal() {
-            return Err(Failure::usage(format!("deleting {id} cannot be undone; hint: add --yes")));
-        }
-        let title = thread.title.unwrap_or_default();
-        let mut out = std::io::stdout();
-        let _ = write!(out, "Delete thread {id} ({title}) with its history and files? [y/N] ");
-        let _ = out.flush();
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map_err(Failure::run)?;
-        if !matches!(line.trim(), "y" | "Y" | "yes") {
-            return Err(Failure::usage("nothing deleted"));
-        }
+        let title = printable_line(thread.title.as_deref().unwrap_or("(no title)"));
+        confirm(&format!("Delete thread {id} ({title}) with its history and files?"), &format!("deleting {id}"))?;
     }
-    let live =
-        RunFilter { thread_id: Some(id.clone()), status: vec![RunStatus::Pending, RunStatus::Running], limit: 1 };
-    if let Some(run) = store.runs(user, live).await.map_err(Failure::run)?.into_iter().next() {
-        if WorkerLock::is_held(home, &run.worker) {
-            let (thread_id, run_id) = (id.to_string(), run.run_id.to_string());
-            return Err(Failure::run(StoreError::ThreadBusy { thread_id, run_id, holder: run.worker.label }));
-        }
-        close(store, run).await?;
-    }
+    idle(store, user, home, id, "delete it").await?;
     // The files go first: a thread whose files cannot all be removed must not be gone from the list.
     remove_files(paths).await.map_err(|e| {
         Failure::run(format!("the files of {id} cannot all be removed: {}; its history is kept", e.message))

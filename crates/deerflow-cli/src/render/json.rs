@@ -49,6 +49,7 @@ impl Show for JsonLines {
             AgentEvent::ToolFinished { call_id, name, status, elapsed_ms, summary } => {
                 json!({"type": "tool_finished", "call_id": call_id, "name": name, "status": status, "elapsed_ms": elapsed_ms, "summary": summary})
             }
+            AgentEvent::Interrupted(questions) => json!({"type": "interrupted", "interrupts": questions}),
             AgentEvent::Custom(value) => json!({"type": "custom", "data": value}),
             AgentEvent::Committed { checkpoint_id, seq, .. } => {
                 json!({"type": "committed", "checkpoint_id": checkpoint_id, "seq": seq})
@@ -63,10 +64,15 @@ impl Show for JsonLines {
         emit(json!({
             "type": "run_finished", "run_id": ended.run_id, "thread_id": ended.thread_id, "status": ended.outcome.status,
             "error": ended.outcome.error, "stop_reason": ended.outcome.stop_reason, "answer": answer(ended),
-            "question": question(&ended.state),
+            "question": question(&ended.state), "interrupts": ended.asks,
+            "goal": ended.state.goal, "goal_outcome": ended.state.goal_outcome,
             "artifacts": ended.state.artifacts.clone().unwrap_or_default(), "files": ended.files, "title": ended.state.title,
             "usage": ended.usage, "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
         }));
+    }
+
+    fn question(&mut self, text: &str) {
+        emit(json!({"type": "note", "text": text}));
     }
 
     fn note(&mut self, text: &str) {

@@ -1,6 +1,6 @@
 //! Plain lines for logs and pipes: progress on stderr, the answer on stdout.
 
-use super::{Show, answer, closing, describe_call, exit_code, printable, printable_line, seconds};
+use super::{Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, ToolStatus, text};
 use deerflow_runtime::RunHandle;
@@ -31,6 +31,11 @@ impl Show for Plain {
                     progress(printable(&text).trim());
                 }
             }
+            AgentEvent::Message(message) => {
+                if let Some(said) = steered(message) {
+                    progress(&format!("» {said}"));
+                }
+            }
             AgentEvent::ToolStarted { call_id, name, args } => {
                 let call = describe_call(name, args.as_object().unwrap_or(&deerflow_core::JsonMap::new()));
                 progress(&format!("→ {call}"));
@@ -50,8 +55,8 @@ impl Show for Plain {
                 }
             }
             AgentEvent::Custom(value) => {
-                if let Some(message) = value.get("message").and_then(|m| m.as_str()) {
-                    progress(&format!("! {}", printable_line(message)));
+                if let Some(line) = custom_line(value) {
+                    progress(&format!("! {line}"));
                 }
             }
             _ => {}
@@ -69,5 +74,9 @@ impl Show for Plain {
 
     fn note(&mut self, text: &str) {
         progress(&format!("! {text}"));
+    }
+
+    fn question(&mut self, text: &str) {
+        say(&format!("\n{}\n", printable(text)));
     }
 }

@@ -17,4 +17,7 @@ impl Show for Quiet {
         }
     }
     fn note(&mut self, _text: &str) {}
+    fn question(&mut self, text: &str) {
+        say(&printable(text));
+    }
 }

@@ -1,11 +1,11 @@
 //! A run on a terminal: a spinner per tool call, streamed Markdown, colours.
 
 use super::markdown::{Blocks, render};
-use super::{Show, answer, closing, describe_call, exit_code, printable, printable_line, seconds};
+use super::{Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, JsonMap, ToolStatus, text};
 use deerflow_runtime::RunHandle;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize, Stream};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -98,6 +98,11 @@ impl Show for Terminal {
                 let rest = self.blocks.take();
                 self.print(&rest);
             }
+            AgentEvent::Message(message) => {
+                if let Some(said) = steered(message) {
+                    self.line(&format!("{} {said}", "»".if_supports_color(Stream::Stderr, |t| t.cyan())));
+                }
+            }
             AgentEvent::ToolStarted { call_id, name, args } => {
                 let call = describe_call(name, args.as_object().unwrap_or(&JsonMap::new()));
                 let bar = self.spinner(call.clone());
@@ -132,8 +137,8 @@ impl Show for Terminal {
                 }
             }
             AgentEvent::Custom(value) => {
-                if let Some(message) = value.get("message").and_then(|m| m.as_str()) {
-                    self.note(&printable_line(message));
+                if let Some(line) = custom_line(value) {
+                    self.note(&line);
                 }
             }
             _ => {}
@@ -160,6 +165,22 @@ impl Show for Terminal {
         for line in closing(ended) {
             self.line(&dim(&line));
         }
+    }
+
+    fn hint(&mut self, text: &str) {
+        self.line(&dim(text));
+    }
+
+    fn draws(&mut self, draws: bool) {
+        if !draws {
+            let _ = self.bars.clear();
+        }
+        let target = if draws { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        self.bars.set_draw_target(target);
+    }
+
+    fn question(&mut self, text: &str) {
+        self.print(text);
     }
 
     fn note(&mut self, text: &str) {
