@@ -1,13 +1,12 @@
 //! What is asked for, and in which language to answer.
 
-use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
+use crate::lexicon::{cue, entries, has, is_han, is_listed, stem, words};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// `name | English | Chinese`, one a line.
 static WORDING: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    let lines = include_str!("wording.txt").lines().filter_map(|line| line.split_once(" | "));
-    lines.map(|(name, both)| (name, both.split(" | ").collect())).collect()
+    entries(include_str!("wording.txt"), " | ").map(|(name, both)| (name, both.split(" | ").collect())).collect()
 });
 
 /// Tasks: each names a cue and the heading of the main part. The first whose cue fits is taken.
@@ -39,7 +38,7 @@ impl Ask {
         let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or(QUESTION);
         let own = cue("named-file").replace_all(text, " ");
         let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
-        let terms = terms.filter(|(stem, _)| !is_listed("task", stem)).collect();
+        let terms = terms.filter(|(stem, _)| !is_listed("generic.task", stem)).collect();
         let wanted = WANTED.iter().find(|(asks, _)| task == QUESTION && has(asks, text)).map(|(_, told)| *told);
         Self { text: text.to_owned(), task, chinese: han * 2 > letters, wanted, terms }
     }

@@ -3,45 +3,40 @@
 use crate::lexicon::{cue, has};
 use deerflow_core::{Message, ToolCall, ToolStatus, text};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Replies of a turn that may ask for more of a file.
-const MAX_ROUNDS: usize = 20;
+/// Files of a turn that are read.
 const MAX_FILES: usize = 20;
 
 /// A file as far as it has been read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Document {
-    pub(crate) name: String,
+    pub(crate) path: String,
     /// Lines with their numbers from 1.
     pub(crate) lines: Vec<(usize, String)>,
     /// Why there is nothing to quote.
     pub(crate) failure: Option<String>,
-    /// Some of the file was not read.
+    /// A part of it could not be read.
     pub(crate) cut: bool,
     /// The line to go on from, while there is more.
-    next: Option<usize>,
+    pub(crate) next: Option<usize>,
 }
 
 /// The last message of a person and what came since; what was read stays from before.
 #[derive(Default)]
 pub(crate) struct Turn {
+    /// What the person wrote, without what the server put around it.
     pub(crate) request: String,
-    /// Files of this message.
+    /// Files that came with this message or are named in it.
     pub(crate) uploads: Vec<String>,
     /// By path.
     documents: BTreeMap<String, Document>,
-    /// What stands beside an upload is no further one.
-    texts: Vec<String>,
     /// What a listing of the uploads gave.
     pub(crate) listed: Option<Vec<String>>,
     /// Writes: path, and what went wrong.
     pub(crate) writes: Vec<(String, Option<String>)>,
     pub(crate) presented: bool,
-    pub(crate) plans: usize,
-    /// Whether something was said before.
-    pub(crate) earlier: bool,
     /// Replies so far.
     pub(crate) steps: usize,
 }
@@ -52,27 +47,27 @@ impl Turn {
         let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
         for message in messages {
             if message.is_genuine_user() {
-                let (request, uploads) = request_and_uploads(message);
-                let mut texts = std::mem::take(&mut turn.texts);
-                texts.extend(cue("text-version").captures_iter(&message.text()).map(|found| found[1].to_owned()));
-                let earlier = turn.earlier || !turn.request.is_empty();
+                turn = Self { documents: turn.documents, ..Self::asked(&message.text()) };
                 // A new upload may have taken an old name.
-                turn.documents.retain(|path, _| !uploads.contains(path));
-                turn = Self { request, uploads, texts, documents: turn.documents, earlier, ..Self::default() };
+                turn.documents.retain(|path, _| !turn.uploads.contains(path));
             }
-            turn.earlier |= message.name.as_deref() == Some("summary");
             turn.steps += usize::from(message.as_ai().is_some());
             calls.extend(message.tool_calls().iter().map(|call| (call.id(), call)));
             if let Some(part) = message.as_tool()
                 && let Some(call) = calls.remove(part.tool_call_id.as_str())
             {
-                let text = message.text();
-                // A log may well open with "Error:"; a tool's message is short.
-                let says_so = text.trim_start().starts_with("Error:") && text.lines().count() < 4;
-                turn.take(call, &text, part.status == ToolStatus::Error || says_so);
+                turn.take(call, &message.text(), part.status == ToolStatus::Error);
             }
         }
         turn
+    }
+
+    fn asked(text: &str) -> Self {
+        let own = cue("own-words").captures(text).and_then(|found| found.get(1)).map_or(text, |own| own.as_str());
+        let mut seen = BTreeSet::new();
+        let paths = cue("path").captures_iter(text).filter_map(|found| found.iter().skip(1).flatten().next());
+        let paths = paths.map(|path| path.as_str().to_owned()).filter(|path| seen.insert(path.clone()));
+        Self { request: own.to_owned(), uploads: paths.take(MAX_FILES).collect(), ..Self::default() }
     }
 
     fn take(&mut self, call: &ToolCall, text: &str, failed: bool) {
@@ -80,17 +75,15 @@ impl Turn {
         match call.name.as_str() {
             // What was written is no source, and parts that another model has read stand for nothing.
             "read_file" if has("source", &path) && !call.args.contains_key("end_line") => {
-                let start = call.args.get("start_line").and_then(Value::as_u64).and_then(|line| line.try_into().ok());
-                self.documents.entry(path).or_default().take(start.unwrap_or(1), text, failed);
+                let start = call.args.get("start_line").and_then(Value::as_u64).unwrap_or(1) as usize;
+                self.documents.entry(path.clone()).or_insert(Document::new(path)).take(start, text, failed);
             }
             "write_file" => self.writes.push((path, failed.then(|| reason(text)))),
             "present_files" => self.presented = true,
-            "write_todos" => self.plans += 1,
             "list_uploaded_files" => {
                 let found = serde_json::from_str::<Value>(text).unwrap_or_default();
-                let files = found["files"].as_array().into_iter().flatten();
-                let paths = files.filter_map(|file| Some(file["path"].as_str()?.to_owned()));
-                self.listed = Some(paths.filter(|path| !self.texts.contains(path)).take(MAX_FILES).collect());
+                let paths = found["files"].as_array().into_iter().flatten().filter_map(|file| file["path"].as_str());
+                self.listed = Some(paths.map(str::to_owned).take(MAX_FILES).collect());
             }
             _ => {}
         }
@@ -101,54 +94,49 @@ impl Turn {
         self.documents.keys().cloned().collect()
     }
 
-    /// The line from which each of these files must be read next, where it must.
-    pub(crate) fn pending(&self, uploads: &[String]) -> Vec<(String, usize)> {
-        let due = |path: &String| self.documents.get(path).map_or(Some(1), |document| document.next);
-        let pending = uploads.iter().filter_map(|path| Some((path.clone(), due(path)?)));
-        pending.filter(|_| self.steps < MAX_ROUNDS).collect()
-    }
-
-    /// What has been read of these files.
-    pub(crate) fn documents(&self, uploads: &[String]) -> Vec<Document> {
-        let read = |path: &String| {
-            let mut document = self.documents.get(path).cloned().unwrap_or_default();
-            document.name = file_name(path).to_owned();
-            document.cut |= document.next.is_some();
-            let empty = |(_, line): &(usize, String)| line.starts_with("<!--") || !line.contains(char::is_alphanumeric);
-            if document.lines.iter().all(empty) {
-                document.failure.get_or_insert("it has no text that could be read".to_owned());
-            }
-            document
-        };
-        uploads.iter().map(read).collect()
+    /// These files, as far as they have been read.
+    pub(crate) fn documents(&self, paths: &[String]) -> Vec<Document> {
+        paths.iter().map(|path| self.documents.get(path).cloned().unwrap_or(Document::new(path.clone()))).collect()
     }
 }
 
 impl Document {
+    /// A file of which nothing has been read.
+    pub(crate) fn new(path: String) -> Self {
+        let failure = Some("it has no text that could be read".to_owned());
+        Self { path, lines: Vec::new(), failure, cut: false, next: Some(1) }
+    }
+
     /// Takes in what the tool gave from line `start` on.
     pub(crate) fn take(&mut self, start: usize, text: &str, failed: bool) {
         if start == 1 {
-            *self = Self::default();
+            *self = Self::new(std::mem::take(&mut self.path));
         }
         self.next = None;
-        let empty = text.trim().is_empty() || text == "(empty)";
-        if failed || empty || text.starts_with("(start_line") {
-            let why = if empty { "it is empty".to_owned() } else { reason(text) };
-            self.failure = Some(why).filter(|_| self.lines.is_empty());
-            self.cut |= failed;
+        self.cut |= failed;
+        if failed || text == "(empty)" || text.starts_with("(start_line") {
+            if self.lines.is_empty() {
+                self.failure = Some(if failed { reason(text) } else { "it is empty".to_owned() });
+            }
             return;
         }
         let mut lines: Vec<&str> = text.lines().collect();
         let marker = lines.iter().rposition(|line| !has("note", line)).unwrap_or(0);
-        if lines[marker].starts_with("... [truncated: ") {
-            // Without a line to go on from the cut falls inside the last one; a line that fills a reply alone stays cut.
-            let named = cue("go-on").captures(lines[marker]).and_then(|found| found[1].parse::<usize>().ok());
-            let whole = named.map_or(marker - usize::from(marker > 1), |next| next.saturating_sub(start)).max(1);
-            self.cut |= named.is_none() && marker < 2;
-            lines.truncate(whole.min(marker));
+        if let Some(line) = lines.get(marker).filter(|line| line.starts_with("... [truncated: ")) {
+            // A line that fills a reply alone stays cut, and names none to go on from.
+            let named = cue("go-on").captures(line).and_then(|found| found[1].parse::<usize>().ok());
+            let whole = named.map_or(1, |next| next.saturating_sub(start)).max(1);
+            self.cut |= named.is_none();
             self.next = Some(start.saturating_add(whole));
+            lines.truncate(whole.min(marker));
         }
+        let says = |line: &&str| !line.starts_with("<!--") && line.contains(char::is_alphanumeric);
+        self.failure.take_if(|_| lines.iter().any(says));
         self.lines.extend(lines.into_iter().enumerate().map(|(at, line)| (start.saturating_add(at), line.to_owned())));
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        file_name(&self.path)
     }
 }
 
@@ -160,22 +148,6 @@ pub(crate) fn file_name(path: &str) -> &str {
 fn reason(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     text::ellipsis(line.trim_start_matches("Error:").trim(), 200)
-}
-
-/// What the person wrote, without what the server put around it, and the files that came with it or are named in it.
-fn request_and_uploads(message: &Message) -> (String, Vec<String>) {
-    let all = message.text();
-    let (block, own) = all.rsplit_once("</current_uploads>").unwrap_or(("", &all));
-    let own = own.split_once("--- BEGIN USER INPUT ---").map_or(own, |(_, own)| own);
-    let own = own.rsplit_once("--- END USER INPUT ---").map_or(own, |(own, _)| own).trim();
-    let found = cue("listed-path").captures_iter(block).chain(cue("typed-path").captures_iter(own));
-    let mut uploads: Vec<String> = Vec::new();
-    for path in found.filter_map(|found| found.iter().skip(1).flatten().next()).map(|path| path.as_str().to_owned()) {
-        if uploads.len() < MAX_FILES && !uploads.contains(&path) {
-            uploads.push(path);
-        }
-    }
-    (own.to_owned(), uploads)
 }
 
 #[cfg(test)]
