@@ -16,9 +16,8 @@ pub(crate) const LIST: &str = "list";
 pub(crate) const SUMMARY: &str = "summary";
 pub(crate) const QUESTION: &str = "question";
 const TASKS: [&str; 4] = [REASONS, COMPARE, LIST, SUMMARY];
-/// What a question may want to know: its cue, and that of an answer.
-const WANTED: [(&str, &str); 4] =
-    [("how-long", "duration"), ("how-many", "number"), ("who", "person"), ("when", "date")];
+/// What a question may want to know: the cue of an answer; that of the question has `-asked` at its end.
+const WANTED: [&str; 4] = ["duration", "number", "person", "date"];
 
 /// The request, as far as rules see it.
 pub(crate) struct Ask {
@@ -39,13 +38,8 @@ impl Ask {
         let own = cue("named-file").replace_all(text, " ");
         let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
         let terms = terms.filter(|(stem, _)| !is_listed("generic.task", stem)).collect();
-        let wanted = WANTED.iter().find(|(asks, _)| task == QUESTION && has(asks, text)).map(|(_, told)| *told);
+        let wanted = WANTED.into_iter().find(|kind| task == QUESTION && has(&format!("{kind}-asked"), text));
         Self { text: text.to_owned(), task, chinese: han * 2 > letters, wanted, terms }
-    }
-
-    /// Whether the request has this cue.
-    pub(crate) fn is(&self, cue: &str) -> bool {
-        has(cue, &self.text)
     }
 
     /// The wording of that name in the language of the request.

@@ -3,39 +3,38 @@
 use crate::lexicon::{cue, has};
 use deerflow_core::{Message, ToolCall, ToolStatus, text};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Files of a turn that are read.
+/// Files of a message that are read.
 const MAX_FILES: usize = 20;
 
 /// A file as far as it has been read.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) path: String,
-    /// Lines with their numbers from 1.
-    pub(crate) lines: Vec<(usize, String)>,
+    pub(crate) lines: Vec<String>,
     /// Why there is nothing to quote.
     pub(crate) failure: Option<String>,
     /// A part of it could not be read.
     pub(crate) cut: bool,
-    /// The line to go on from, while there is more.
+    /// The number of the line to go on from, while there is more.
     pub(crate) next: Option<usize>,
 }
 
-/// The last message of a person and what came since; what was read stays from before.
+/// The last message of a person and what came since; the files stay from before.
 #[derive(Default)]
 pub(crate) struct Turn {
     /// What the person wrote, without what the server put around it.
     pub(crate) request: String,
-    /// Files that came with this message or are named in it.
-    pub(crate) uploads: Vec<String>,
-    /// By path.
-    documents: BTreeMap<String, Document>,
-    /// What a listing of the uploads gave.
-    pub(crate) listed: Option<Vec<String>>,
-    /// Writes: path, and what went wrong.
-    pub(crate) writes: Vec<(String, Option<String>)>,
+    /// Files that came with a message or are named in it, the newest last.
+    pub(crate) documents: Vec<Document>,
+    /// How many of them are of this message.
+    pub(crate) fresh: usize,
+    /// Where the report was written.
+    pub(crate) written: Option<String>,
+    /// What went wrong with each write that failed.
+    pub(crate) refused: Vec<String>,
     pub(crate) presented: bool,
     /// Replies so far.
     pub(crate) steps: usize,
@@ -47,9 +46,7 @@ impl Turn {
         let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
         for message in messages {
             if message.is_genuine_user() {
-                turn = Self { documents: turn.documents, ..Self::asked(&message.text()) };
-                // A new upload may have taken an old name.
-                turn.documents.retain(|path, _| !turn.uploads.contains(path));
+                turn = Self::asked(&message.text(), turn.documents);
             }
             turn.steps += usize::from(message.as_ai().is_some());
             calls.extend(message.tool_calls().iter().map(|call| (call.id(), call)));
@@ -62,41 +59,36 @@ impl Turn {
         turn
     }
 
-    fn asked(text: &str) -> Self {
+    /// A message of a person, after these files.
+    fn asked(text: &str, mut documents: Vec<Document>) -> Self {
         let own = cue("own-words").captures(text).and_then(|found| found.get(1)).map_or(text, |own| own.as_str());
-        let mut seen = BTreeSet::new();
         let paths = cue("path").captures_iter(text).filter_map(|found| found.iter().skip(1).flatten().next());
-        let paths = paths.map(|path| path.as_str().to_owned()).filter(|path| seen.insert(path.clone()));
-        Self { request: own.to_owned(), uploads: paths.take(MAX_FILES).collect(), ..Self::default() }
+        let mut fresh: Vec<Document> = Vec::new();
+        for path in paths.map(|path| path.as_str()).take(MAX_FILES) {
+            // A new upload may have taken an old name.
+            documents.retain(|document| document.path != path);
+            fresh.retain(|document| document.path != path);
+            fresh.push(Document::new(path.to_owned()));
+        }
+        let count = fresh.len();
+        documents.extend(fresh);
+        Self { request: own.to_owned(), documents, fresh: count, ..Self::default() }
     }
 
     fn take(&mut self, call: &ToolCall, text: &str, failed: bool) {
-        let path = call.args.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let path = call.args.get("path").and_then(Value::as_str).unwrap_or_default();
         match call.name.as_str() {
-            // What was written is no source, and parts that another model has read stand for nothing.
-            "read_file" if has("source", &path) && !call.args.contains_key("end_line") => {
+            // A part that another model has read stands for nothing.
+            "read_file" if !call.args.contains_key("end_line") => {
                 let start = call.args.get("start_line").and_then(Value::as_u64).unwrap_or(1) as usize;
-                self.documents.entry(path.clone()).or_insert(Document::new(path)).take(start, text, failed);
+                let document = self.documents.iter_mut().find(|document| document.path == path);
+                document.into_iter().for_each(|document| document.take(start, text, failed));
             }
-            "write_file" => self.writes.push((path, failed.then(|| reason(text)))),
+            "write_file" if failed => self.refused.push(reason(text)),
+            "write_file" => self.written = Some(path.to_owned()),
             "present_files" => self.presented = true,
-            "list_uploaded_files" => {
-                let found = serde_json::from_str::<Value>(text).unwrap_or_default();
-                let paths = found["files"].as_array().into_iter().flatten().filter_map(|file| file["path"].as_str());
-                self.listed = Some(paths.map(str::to_owned).take(MAX_FILES).collect());
-            }
             _ => {}
         }
-    }
-
-    /// The files that have been read.
-    pub(crate) fn known(&self) -> Vec<String> {
-        self.documents.keys().cloned().collect()
-    }
-
-    /// These files, as far as they have been read.
-    pub(crate) fn documents(&self, paths: &[String]) -> Vec<Document> {
-        paths.iter().map(|path| self.documents.get(path).cloned().unwrap_or(Document::new(path.clone()))).collect()
     }
 }
 
@@ -109,9 +101,7 @@ impl Document {
 
     /// Takes in what the tool gave from line `start` on.
     pub(crate) fn take(&mut self, start: usize, text: &str, failed: bool) {
-        if start == 1 {
-            *self = Self::new(std::mem::take(&mut self.path));
-        }
+        self.lines.truncate(start.saturating_sub(1));
         self.next = None;
         self.cut |= failed;
         if failed || text == "(empty)" || text.starts_with("(start_line") {
@@ -132,16 +122,12 @@ impl Document {
         }
         let says = |line: &&str| !line.starts_with("<!--") && line.contains(char::is_alphanumeric);
         self.failure.take_if(|_| lines.iter().any(says));
-        self.lines.extend(lines.into_iter().enumerate().map(|(at, line)| (start.saturating_add(at), line.to_owned())));
+        self.lines.extend(lines.into_iter().map(str::to_owned));
     }
 
     pub(crate) fn name(&self) -> &str {
-        file_name(&self.path)
+        self.path.rsplit('/').next().unwrap_or(&self.path)
     }
-}
-
-pub(crate) fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The first line of an error, without the word.
@@ -149,7 +135,3 @@ fn reason(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     text::ellipsis(line.trim_start_matches("Error:").trim(), 200)
 }
-
-#[cfg(test)]
-#[path = "conversation_tests.rs"]
-mod tests;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a unit may be instead of a finding: names of a cue, of the cue with `-section` for headings, and of a heading.
-const ASIDES: [&str; 3] = ["denied", "proposed", "open"];
+pub(crate) const ASIDES: [&str; 3] = ["denied", "proposed", "open"];
 /// Candidates for a place in a report that are looked at.
 const MAX_CANDIDATES: usize = 400;
 
@@ -26,23 +26,15 @@ pub(crate) struct Mark {
     score: f64,
     /// Share of the request's words that it has, by weight: 0 to 1.
     pub(crate) query: f64,
-    pub(crate) cause: bool,
-    /// Answers the kind of question that was asked.
-    pub(crate) wanted: bool,
-    /// Names a cause or a loss.
-    pub(crate) telling: bool,
-    pub(crate) figure: bool,
     pub(crate) aside: Option<&'static str>,
     /// Can be quoted.
     prose: bool,
 }
 
 impl Corpus {
-    pub(crate) fn new(documents: &[Document], ask: &Ask) -> Self {
+    pub(crate) fn new(documents: &[&Document], ask: &Ask) -> Self {
         let mut corpus = Self::default();
-        for (source, document) in documents.iter().enumerate().filter(|(_, document)| document.failure.is_none()) {
-            corpus.cut(source, document);
-        }
+        documents.iter().enumerate().for_each(|(source, document)| corpus.cut(source, document));
         for token in corpus.units.iter().flat_map(|unit| &unit.tokens) {
             *corpus.frequency.entry(token.clone()).or_default() += 1;
         }
@@ -50,9 +42,19 @@ impl Corpus {
         corpus
     }
 
+    /// Whether the unit has the cue.
+    pub(crate) fn says(&self, at: usize, cue: &str) -> bool {
+        has(cue, &self.units[at].text)
+    }
+
+    /// In how many units the word is.
+    pub(crate) fn frequency(&self, token: &str) -> usize {
+        self.frequency.get(token).copied().unwrap_or(0)
+    }
+
     /// How much a word tells: the rarer, the more.
     pub(crate) fn rarity(&self, token: &str) -> f64 {
-        (1.0 + self.units.len() as f64 / (1.0 + self.frequency.get(token).copied().unwrap_or(0) as f64)).ln()
+        (1.0 + self.units.len() as f64 / (1.0 + self.frequency(token) as f64)).ln()
     }
 
     /// Share of the request's words that the unit has.
@@ -64,7 +66,7 @@ impl Corpus {
 
     /// How far the unit has words that come back, but not everywhere: 0 to about 1.
     fn centrality(&self, unit: &Unit) -> f64 {
-        let often = |token: &String| (1.0 + self.frequency.get(token).copied().unwrap_or(0) as f64).ln();
+        let often = |token: &String| (1.0 + self.frequency(token) as f64).ln();
         let worth: f64 = unit.tokens.iter().map(|token| often(token) * self.rarity(token)).sum();
         // No word can be worth more than this.
         let most = ((1.0 + self.units.len() as f64).ln() / 2.0).powi(2);
@@ -73,51 +75,43 @@ impl Corpus {
 
     fn mark(&self, at: usize, ask: &Ask) -> Mark {
         let unit = &self.units[at];
-        let [cause, loss, figure, root] = ["cause", "loss", "figure", "root"].map(|cue| has(cue, &unit.text));
-        let cause = cause || root;
         let reasons = ask.task == REASONS;
-        let under = |cue: &str| unit.section.is_some_and(|at| has(&format!("{cue}-section"), &self.units[at].text));
-        // A line of contact under the open points is none.
-        let listed = |aside: &str| under(aside) && (aside != "open" || unit.kind == Kind::Item);
-        let fits = |aside: &&str| (reasons || *aside != "denied") && (has(aside, &unit.text) || listed(aside));
+        let item_of = |aside: &str| match unit.section.filter(|_| unit.kind == Kind::Item) {
+            Some(section) => self.says(section, &format!("{aside}-section")),
+            None => false,
+        };
+        let fits = |aside: &&str| (reasons || *aside != "denied") && (self.says(at, aside) || item_of(aside));
         let aside = ASIDES.into_iter().find(fits);
         // What stands under a heading speaks of it.
         let query = self.query(at, ask).max(unit.section.map_or(0.0, |at| 0.5 * self.query(at, ask)));
-        let wanted = ask.wanted.is_some_and(|cue| has(cue, &unit.text));
-        let leads = at == 0 || self.units[at - 1].kind == Kind::Heading;
-        let [figures, leads, told, causes, loses, roots] = [figure, leads, wanted, cause, loss, root].map(f64::from);
-        let telling = (causes + 0.5 * loses + 0.8 * roots) * if reasons { 1.0 } else { 0.2 };
-        let worth = 1.2 * query + 0.7 * self.centrality(unit) + 0.4 * figures + 0.2 * leads + 1.5 * told + telling;
+        let said = |cue: &str, weight: f64| if self.says(at, cue) { weight } else { 0.0 };
+        let telling = said("cause", 1.0) + said("loss", 0.5) + said("root", 0.8);
+        let told = said("figure", 0.4) + ask.wanted.map_or(0.0, |cue| said(cue, 1.5));
+        let worth = 1.2 * query + 0.7 * self.centrality(unit) + told + telling * if reasons { 1.0 } else { 0.2 };
         let question = unit.text.ends_with(['?', '？']);
         let han = unit.text.chars().filter(|c| is_han(*c)).count();
-        let words = unit.text.split_whitespace().count() + han / 2;
-        let length = if question {
-            0.2
-        } else if (6..=45).contains(&words) {
-            1.0
-        } else {
-            0.6
-        };
+        let words = (unit.text.split_whitespace().count() + han / 2).max(1) as f64;
+        // A short sentence says little, and a long one too much.
+        let length = if question { 0.2 } else { (words / 6.0).min(45.0 / words).min(1.0).sqrt() };
         let prose = match unit.kind {
             Kind::Header | Kind::Heading => false,
             // The table stands for its rows, unless one is asked for.
             Kind::Row => query > 0.0 && !reasons,
             Kind::Sentence | Kind::Item => !question || aside == Some("open"),
         };
-        Mark { score: worth * length, query, cause, wanted, telling: cause || loss, figure, aside, prose }
+        Mark { score: worth * length, query, aside, prose }
     }
 
-    /// Quotable units that fit, with their scores.
-    pub(crate) fn prose(&self, fits: impl Fn(usize, &Mark) -> bool) -> Vec<(usize, f64)> {
-        let marks = self.marks.iter().enumerate();
-        marks.filter(|(at, mark)| mark.prose && fits(*at, mark)).map(|(at, mark)| (at, mark.score)).collect()
+    /// Quotable units that fit.
+    pub(crate) fn prose(&self, fits: impl Fn(usize, &Mark) -> bool) -> Vec<usize> {
+        (0..self.units.len()).filter(|at| self.marks[*at].prose && fits(*at, &self.marks[*at])).collect()
     }
 
     /// The best of `candidates`, best first, none with most of its words in common with another.
-    pub(crate) fn pick(&self, mut candidates: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
-        candidates.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    pub(crate) fn pick(&self, mut candidates: Vec<usize>, count: usize) -> Vec<usize> {
+        candidates.sort_by(|a, b| self.marks[*b].score.total_cmp(&self.marks[*a].score));
         let mut chosen: Vec<usize> = Vec::new();
-        for at in candidates.into_iter().take(MAX_CANDIDATES).map(|(at, _)| at) {
+        for at in candidates.into_iter().take(MAX_CANDIDATES) {
             let own = &self.units[at];
             let alike = |other: &usize| {
                 let other = &self.units[*other].tokens;

@@ -89,7 +89,3 @@ pub(crate) fn words(text: &str) -> Vec<&str> {
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = String> {
     words(text).into_iter().map(stem)
 }
-
-#[cfg(test)]
-#[path = "lexicon_tests.rs"]
-mod tests;

@@ -1,10 +1,11 @@
 //! The report, its name, and what is said in the chat.
 
 use crate::ask::{Ask, COMPARE, LIST};
-use crate::conversation::{Document, file_name};
-use crate::findings::{FIGURES, Findings, OPEN};
+use crate::conversation::Document;
+use crate::findings::Findings;
 use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
 use crate::themes::{Theme, capital};
+use crate::units::Unit;
 use deerflow_core::text;
 use std::ops::Range;
 
@@ -15,30 +16,31 @@ const MAX_COLUMNS: usize = 12;
 const MAX_POINTS: usize = 6;
 
 /// `sales review`: what the report is about, as far as the file's name tells, and what it is.
-fn subject_and_kind(ask: &Ask, uploads: &[String]) -> String {
-    let kind = cue("deliverable").find_iter(&ask.text).last().map_or(ask.say("kind"), |kind| kind.as_str());
-    let name = uploads.first().map_or("", |path| file_name(path));
+fn subject_and_kind(found: &Findings) -> String {
+    let kind = cue("deliverable").find_iter(&found.ask.text).last().map_or(found.ask.say("kind"), |kind| kind.as_str());
+    let name = found.documents[0].name();
     let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
     let telling = |word: &&str| !is_listed("generic.task", &stem(word)) && !is_listed("dull", word) && *word != kind;
-    let subject = match name.contains(is_han) {
-        true => vec![text::head(name.trim(), 20)],
-        false => words(&name).into_iter().filter(telling).take(3).collect(),
-    };
+    let mut subject: Vec<&str> = words(&name).into_iter().filter(telling).take(3).collect();
+    if name.contains(is_han) {
+        subject = vec![text::head(name.trim(), 20)];
+    }
     [subject, vec![kind]].concat().join(" ").to_lowercase()
 }
 
 /// Where the report goes: the name in the request, else one made of subject and kind.
-pub(crate) fn path(ask: &Ask, uploads: &[String]) -> String {
-    let attached = |name: &String| uploads.iter().any(|path| file_name(path) == name);
-    let mut named = cue("named-file").captures_iter(&ask.text).map(|found| found[1].to_owned());
-    let name = named.find(|name| !attached(name)).unwrap_or_else(|| subject_and_kind(ask, uploads) + ".md");
+pub(crate) fn path(found: &Findings) -> String {
+    let attached = |name: &&str| found.documents.iter().any(|document| document.name() == *name);
+    let named = cue("named-file").captures_iter(&found.ask.text).filter_map(|found| found.get(1));
+    let named = named.map(|name| name.as_str()).find(|name| !attached(name)).map(str::to_owned);
+    let name = named.unwrap_or_else(|| subject_and_kind(found) + ".md");
     format!("/mnt/user-data/outputs/{}", name.replace(' ', "-"))
 }
 
 /// The whole report in Markdown.
-pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
+pub(crate) fn write(found: &Findings) -> String {
     let ask = found.ask;
-    let title = capital(&subject_and_kind(ask, uploads));
+    let title = capital(&subject_and_kind(found));
     let request = text::ellipsis(&ask.text.split_whitespace().collect::<Vec<_>>().join(" "), 300);
     let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), title)];
     out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), names(found)));
@@ -52,21 +54,21 @@ pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
     for (name, quotes) in &found.sections {
         let mut lines: Vec<String> = quotes.iter().map(|at| format!("- {}", found.quote(*at))).collect();
         match *name {
-            FIGURES => lines.extend(found.tables.iter().map(|at| shown(found, at))),
-            OPEN => lines.extend(gaps(found).into_iter().chain([format!("- {}", ask.say("by-rules"))])),
+            "figures" => lines.extend(found.tables.iter().map(|at| shown(found, at))),
+            "open" => lines.extend(gaps(found).into_iter().chain([format!("- {}", ask.say("by-rules"))])),
             _ => {}
         }
         section(name, lines);
     }
-    section("not-used", failures(found.documents));
+    section("not-used", failures(&found.failed));
     out.join("\n") + "\n"
 }
 
 fn names(found: &Findings) -> String {
-    found.read().map(Document::name).collect::<Vec<_>>().join(", ")
+    found.documents.iter().map(|document| document.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn failures(documents: &[Document]) -> Vec<String> {
+fn failures(documents: &[&Document]) -> Vec<String> {
     let failed = documents.iter().filter_map(|document| Some((document.name(), document.failure.as_ref()?)));
     failed.map(|(name, why)| format!("- {name}: {why}")).collect()
 }
@@ -97,36 +99,34 @@ fn member(found: &Findings, theme: &Theme, at: usize) -> String {
 
 /// The start of a table.
 fn shown(found: &Findings, table: &Range<usize>) -> String {
-    let rows = found.corpus.units[table.clone()].iter().map(|unit| &unit.cells);
-    let width = rows.clone().map(Vec::len).max().unwrap_or(0).min(MAX_COLUMNS);
-    let row = |cells: &Vec<String>| {
-        let cells = (0..width).map(|at| cells.get(at).map_or("", |cell| text::head(cell, 80)));
-        format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+    let row = |unit: &Unit| {
+        let cells: Vec<&str> = unit.cells.iter().take(MAX_COLUMNS).map(|cell| text::head(cell, 80)).collect();
+        format!("| {} |", cells.join(" | "))
     };
-    let mut lines: Vec<String> = rows.take(MAX_ROWS + 1).map(row).collect();
-    lines.insert(1, format!("|{}", " --- |".repeat(width)));
-    if table.len() > MAX_ROWS + 1 {
-        lines.push(format!("\n{}", found.ask.say_of("more-rows", &(table.len() - MAX_ROWS - 1).to_string())));
-    }
+    let units = &found.corpus.units[table.clone()];
+    let mut lines: Vec<String> = units.iter().take(MAX_ROWS + 1).map(row).collect();
+    lines.insert(1, format!("|{}", " --- |".repeat(units[0].cells.len().min(MAX_COLUMNS))));
+    let more = units.len().saturating_sub(MAX_ROWS + 1);
+    lines.extend((more > 0).then(|| format!("\n{}", found.ask.say_of("more-rows", &more.to_string()))));
     format!("\n{} {}\n\n{}", found.ask.say("table"), found.cite(table.start), lines.join("\n"))
 }
 
 /// What the report or the answer does not have, said plainly.
 fn gaps(found: &Findings) -> Vec<String> {
     let ask = found.ask;
-    let beyond = ["translation", "advice"].into_iter().filter(|part| ask.is(part));
+    let beyond = ["translation", "advice"].into_iter().filter(|part| has(part, &ask.text));
     let mut gaps: Vec<String> = beyond.map(|part| ask.say_of("beyond", ask.say(part))).collect();
     // Pairs of Han characters are too often no words.
     let missing = !found.missing.is_empty() && !ask.chinese;
     gaps.extend(missing.then(|| ask.say_of("missing", &found.missing.join(", "))));
-    let alone = ask.task == COMPARE && found.read().count() < 2;
+    let alone = ask.task == COMPARE && found.documents.len() < 2;
     gaps.extend(alone.then(|| ask.say_of("alone", &names(found))));
-    for document in found.read() {
-        let said = |cue: &'static str| document.lines.iter().filter(move |(_, line)| has(cue, line));
+    for document in &found.documents {
+        let said = |cue: &'static str| document.lines.iter().filter(move |line| has(cue, line));
         let part = document.cut || document.next.is_some();
         gaps.extend(part.then(|| ask.say_of("too-long", document.name())));
         gaps.extend(said("formulas").next().map(|_| ask.say_of("formulas", document.name())));
-        gaps.extend(said("note").map(|(_, note)| format!("{}: {note}", document.name())));
+        gaps.extend(said("note").map(|note| format!("{}: {note}", document.name())));
     }
     gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
@@ -139,30 +139,27 @@ pub(crate) fn summary(found: &Findings, last: &str) -> String {
     let firsts = themes.filter_map(|theme| Some((theme, *theme.quotes.first()?)));
     lines.extend(firsts.map(|(theme, at)| format!("- **{}**: {}", theme.title, member(found, theme, at))));
     if found.themes.is_empty() {
+        let why = ask.say(if found.off_topic { "off-topic" } else { "no-sentence" });
+        lines.extend(found.tables.is_empty().then(|| why.to_owned()));
         lines.extend(found.tables.iter().map(|table| shown(found, table)));
-        lines.extend(
-            found
-                .tables
-                .is_empty()
-                .then(|| ask.say(if found.off_topic { "off-topic" } else { "no-sentence" }).to_owned()),
-        );
     } else if lines.len() == 1 {
-        let each = if ask.task == LIST { usize::MAX } else { MAX_POINTS.div_ceil(found.themes.len().max(1)) };
+        let each = if ask.task == LIST { usize::MAX } else { MAX_POINTS.div_ceil(found.themes.len()) };
         lines.push(main_part(found, each).join("\n").trim_start().to_owned());
     }
     lines.push(String::new());
     lines.extend(gaps(found));
-    lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
+    lines.extend(failures(&found.failed).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
     lines.push(last.to_owned());
     lines.join("\n").trim_end().to_owned()
 }
 
 /// None of the files could be read.
-pub(crate) fn unreadable(ask: &Ask, documents: &[Document]) -> String {
-    format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(documents).join("\n"))
+pub(crate) fn unreadable(found: &Findings) -> String {
+    let ask = found.ask;
+    format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(&found.failed).join("\n"))
 }
 
-/// What this model is, and how to get a real one; `why` names what it could not do.
-pub(crate) fn honest(ask: &Ask, why: &str) -> String {
-    format!("{}\n\n{}\n\n{}", ask.say(why), ask.say("about"), ask.say("configure")).trim_start().to_owned()
+/// What this model is, and how to get a real one.
+pub(crate) fn honest(ask: &Ask) -> String {
+    format!("{}\n\n{}", ask.say("about"), ask.say("configure"))
 }

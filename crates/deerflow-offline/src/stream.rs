@@ -47,10 +47,7 @@ impl ChatModel for OfflineModel {
             match cancel.run_until_cancelled(work).await {
                 None => vec![Err(ModelError::cancelled())],
                 Some(Ok(events)) => events,
-                Some(Err(error)) => {
-                    let what = format!("the offline model failed on this conversation: {error}");
-                    vec![Err(ModelError::new(ModelErrorKind::BadResponse, what))]
-                }
+                Some(Err(error)) => vec![Err(ModelError::new(ModelErrorKind::BadResponse, error.to_string()))],
             }
         };
         futures::stream::once(events).flat_map(futures::stream::iter).boxed()

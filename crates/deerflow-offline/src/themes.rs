@@ -26,6 +26,8 @@ pub(crate) struct Theme {
     pub(crate) quotes: Vec<usize>,
     /// Its words, reduced, with their weights.
     words: BTreeMap<String, f64>,
+    /// Figures of the row, as written.
+    figures: Vec<String>,
     /// How plainly a source calls it the cause: 0 to 2.
     root: usize,
 }
@@ -37,24 +39,22 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     if !given {
         themes = led(corpus, ask);
     }
-    let mut members: Vec<Vec<(usize, f64)>> = vec![Vec::new(); themes.len()];
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); themes.len()];
     let mut free = Vec::new();
-    for (at, score) in corpus.prose(|_, mark| mark.aside.is_none()) {
-        let fits = themes.iter().map(|theme| theme.fit(corpus, at)).enumerate();
-        match fits.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).filter(|(_, fit)| *fit >= FIT) {
-            Some((theme, fit)) => members[theme].push((at, fit * 2.0 + score)),
-            None => free.extend(corpus.marks[at].cause.then_some((at, score))),
+    for at in corpus.prose(|_, mark| mark.aside.is_none()) {
+        let fits = themes.iter().map(|theme| theme.fit(corpus, at)).zip(&mut members);
+        match fits.rev().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(fit, _)| *fit >= FIT) {
+            Some((_, members)) => members.push(at),
+            None => free.extend(corpus.says(at, "cause").then_some(at)),
         }
     }
     for (theme, mut members) in themes.iter_mut().zip(members) {
         theme.mentions = members.len() + theme.quotes.len();
-        members.retain(|(at, _)| given || corpus.marks[*at].telling);
+        members.retain(|at| given || tells(corpus, *at));
         theme.quotes.extend(corpus.pick(members, 3));
     }
     if !given {
-        // Beside a cause that is called one, a loss alone is none.
-        let rooted = themes.iter().any(|theme| theme.root > 0 && !theme.quotes.is_empty());
-        themes.retain(|theme| theme.quotes.iter().any(|at| corpus.marks[*at].cause || !rooted));
+        themes.retain(|theme| !theme.quotes.is_empty());
         themes.sort_by_key(|theme| Reverse((theme.root, theme.mentions)));
         themes.truncate(MAX_THEMES);
     }
@@ -64,16 +64,23 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     themes
 }
 
+/// Whether the unit names a cause or a loss.
+fn tells(corpus: &Corpus, at: usize) -> bool {
+    corpus.says(at, "cause") || corpus.says(at, "loss")
+}
+
 impl Theme {
     /// Quotes that only stand together.
     pub(crate) fn plain(title: String, quotes: Vec<usize>) -> Self {
         Self { title, quotes, ..Self::default() }
     }
 
-    /// Share of its words that the unit has, by weight: 0 to 1.
+    /// 0 to 1 for its words, by weight, and more for a figure.
     fn fit(&self, corpus: &Corpus, at: usize) -> f64 {
         let said = self.words.iter().filter(|(word, _)| corpus.units[at].tokens.contains(*word));
-        said.map(|(_, weight)| weight).sum::<f64>() / self.words.values().sum::<f64>().max(1.0)
+        let figure = self.figures.iter().any(|figure| corpus.units[at].text.contains(figure));
+        let share = said.map(|(_, weight)| weight).sum::<f64>() / self.words.values().sum::<f64>().max(1.0);
+        share + FIT * f64::from(figure)
     }
 }
 
@@ -86,7 +93,10 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
         let title = first(at)?.clone();
         let telling = tokens(&title).filter(|word| !is_listed("generic", word));
         let words = telling.map(|word| (word.clone(), corpus.rarity(&word))).collect();
-        Some(Theme { title, words, quotes: vec![at], ..Theme::default() })
+        let figure = |word: &&str| word.len() > 3 && word.starts_with(|c: char| c.is_ascii_digit());
+        let figures = corpus.units[at].cells.iter().flat_map(|cell| cell.split(' '));
+        let figures = figures.filter(figure).map(str::to_owned).collect();
+        Some(Theme { title, words, figures, quotes: vec![at], ..Theme::default() })
     };
     table.clone().skip(1).filter_map(theme).take(MAX_THEMES).collect()
 }
@@ -96,13 +106,16 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
 fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     let mut themes: Vec<Theme> = Vec::new();
     let known = |word: &String| is_listed("subject", word);
-    let leads = |at: usize, mark: &Mark| mark.cause || (mark.telling && corpus.units[at].tokens.iter().any(known));
-    for at in corpus.pick(corpus.prose(|at, mark| mark.aside.is_none() && leads(at, mark)), 4 * MAX_THEMES) {
+    // Beside a cause that is called one, a loss alone is none.
+    let rooted = (0..corpus.units.len()).any(|at| corpus.says(at, "root"));
+    let loses = |at: usize| !rooted && tells(corpus, at) && corpus.units[at].tokens.iter().any(known);
+    let leads = |at, mark: &Mark| mark.aside.is_none() && (corpus.says(at, "cause") || loses(at));
+    for at in corpus.pick(corpus.prose(leads), 4 * MAX_THEMES) {
         if themes.iter().all(|theme| theme.fit(corpus, at) < FIT) {
             let title = title(&corpus.units[at].text);
             let telling = tokens(&title).filter(|word| !is_listed("generic", word) && !ask.terms.contains_key(word));
             let weigh = |word: String| (word.clone(), corpus.rarity(&word) * if known(&word) { 9.0 } else { 1.0 });
-            let root = ["root", "main-cause"].into_iter().filter(|cue| has(cue, &corpus.units[at].text)).count();
+            let root = ["root", "main-cause"].into_iter().filter(|cue| corpus.says(at, cue)).count();
             let words = telling.map(weigh).collect();
             themes.push(Theme { title, words, root, ..Theme::default() });
         }

@@ -106,15 +106,15 @@ impl Corpus {
 /// The lines of a document that say something.
 fn lines(document: &Document) -> Vec<Line<'_>> {
     // What stands on most pages, but for the numbers, is a footer.
-    let pages = document.lines.iter().filter(|(_, line)| has("page-mark", line)).count();
+    let pages = document.lines.iter().filter(|line| has("page-mark", line)).count();
     let undated = |line: &str| line.trim().replace(|c: char| c.is_ascii_digit(), "");
     let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
-    for (_, line) in document.lines.iter().filter(|(_, line)| pages > 2 && line.len() < 120) {
+    for line in document.lines.iter().filter(|line| pages > 2 && line.len() < 120) {
         *repeated.entry(undated(line)).or_default() += 1;
     }
     let tabular = document.name().ends_with(".csv") || document.name().ends_with(".tsv");
     let (mut mark, mut gap, mut code, mut lines) = (None, true, false, Vec::new());
-    for (at, (number, text)) in document.lines.iter().enumerate() {
+    for (text, number) in document.lines.iter().zip(1..) {
         mark = cue("page-mark").captures(text).map(|found| (found[1].to_lowercase(), found[2].to_owned())).or(mark);
         let fence = text.trim_start().starts_with("```");
         code ^= fence;
@@ -123,7 +123,7 @@ fn lines(document: &Document) -> Vec<Line<'_>> {
             gap = true;
             continue;
         }
-        let next = document.lines.get(at + 1).map_or("", |(_, next)| next);
+        let next = document.lines.get(number).map_or("", String::as_str);
         let kind = match () {
             () if tabular || text.trim_start().starts_with('|') => Kind::Row,
             () if is_heading(text, next, gap) => Kind::Heading,
@@ -172,17 +172,14 @@ fn cells(line: &str) -> Vec<String> {
 
 /// Sentences with the byte at which each starts.
 fn sentences(text: &str) -> Vec<(usize, &str)> {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    let mut starts: Vec<usize> = Vec::new();
     for (at, piece) in text.split_sentence_bound_indices() {
         // "That is why …" says nothing without the sentence before it.
-        let joined = |(start, end): &&mut (usize, usize)| {
-            end - *start < MAX_JOINED && (has("leans", piece) || has("abbreviated", &text[*start..at]))
-        };
-        match ranges.last_mut().filter(joined) {
-            Some(last) => last.1 = at + piece.len(),
-            None => ranges.push((at, at + piece.len())),
-        }
+        let leans = |start: &usize| has("leans", piece) || has("abbreviated", &text[*start..at]);
+        let joined = starts.last().is_some_and(|start| at - start < MAX_JOINED && leans(start));
+        starts.extend((!joined).then_some(at));
     }
-    let pieces = ranges.into_iter().map(|(start, end)| (start, text[start..end].trim()));
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let pieces = starts.iter().zip(ends).map(|(start, end)| (*start, text[*start..end].trim()));
     pieces.filter(|(_, piece)| piece.contains(char::is_alphanumeric)).collect()
 }
