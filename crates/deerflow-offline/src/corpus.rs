@@ -108,10 +108,16 @@ impl Corpus {
     }
 
     /// The best of `candidates`, best first, none with most of its words in common with another.
-    pub(crate) fn pick(&self, mut candidates: Vec<usize>, count: usize) -> Vec<usize> {
-        candidates.sort_by(|a, b| self.marks[*b].score.total_cmp(&self.marks[*a].score));
+    pub(crate) fn pick(&self, candidates: Vec<usize>, count: usize) -> Vec<usize> {
+        self.pick_ranked(candidates.into_iter().map(|at| (at, 0.0)).collect(), count)
+    }
+
+    /// [`pick`](Self::pick), where each candidate has a bonus to its score.
+    pub(crate) fn pick_ranked(&self, mut candidates: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
+        let worth = |(at, bonus): &(usize, f64)| self.marks[*at].score + bonus;
+        candidates.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
         let mut chosen: Vec<usize> = Vec::new();
-        for at in candidates.into_iter().take(MAX_CANDIDATES) {
+        for (at, _) in candidates.into_iter().take(MAX_CANDIDATES) {
             let own = &self.units[at];
             let alike = |other: &usize| {
                 let other = &self.units[*other].tokens;

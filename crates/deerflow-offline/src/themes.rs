@@ -39,19 +39,19 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     if !given {
         themes = led(corpus, ask);
     }
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); themes.len()];
+    let mut members: Vec<Vec<(usize, f64)>> = vec![Vec::new(); themes.len()];
     let mut free = Vec::new();
     for at in corpus.prose(|_, mark| mark.aside.is_none()) {
         let fits = themes.iter().map(|theme| theme.fit(corpus, at)).zip(&mut members);
         match fits.rev().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(fit, _)| *fit >= FIT) {
-            Some((_, members)) => members.push(at),
+            Some((fit, members)) => members.push((at, fit * 2.0)),
             None => free.extend(corpus.says(at, "cause").then_some(at)),
         }
     }
     for (theme, mut members) in themes.iter_mut().zip(members) {
         theme.mentions = members.len() + theme.quotes.len();
-        members.retain(|at| given || tells(corpus, *at));
-        theme.quotes.extend(corpus.pick(members, 3));
+        members.retain(|(at, _)| given || tells(corpus, *at));
+        theme.quotes.extend(corpus.pick_ranked(members, 3));
     }
     if !given {
         themes.retain(|theme| !theme.quotes.is_empty());
