@@ -41,7 +41,8 @@ impl<'a> Findings<'a> {
     pub(crate) fn new(ask: &'a Ask, documents: &'a [Document]) -> Self {
         let (documents, failed): (Vec<_>, Vec<_>) = documents.iter().partition(|document| document.failure.is_none());
         let corpus = Corpus::new(&documents, ask);
-        let missed = ask.terms.iter().filter(|(term, _)| !is_listed("generic", term) && corpus.frequency(term) == 0);
+        let vague = |term: &str| is_listed("generic", term) || is_listed("movement", term);
+        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && corpus.frequency(term) == 0);
         let missing: Vec<&str> = missed.map(|(_, word)| word.as_str()).collect();
         let best = corpus.marks.iter().map(|mark| mark.query).fold(0.0, f64::max);
         // A name that no source has: what shares another word with the question is no answer.
