@@ -20,7 +20,7 @@ pub(crate) fn next(chat: &ChatRequest) -> Reply {
     let ask = Ask::new(&turn.request);
     let is = |cue| has(cue, &ask.text);
     let answer = |text: String| (text, Vec::new());
-    let call = |why: &str, calls| (ask.say_of("step", &ask.say(why)), calls);
+    let call = |why: &str, calls| (ask.say_of("step", ask.say(why)), calls);
     let offered = |tool: &str| chat.tool_choice != ToolChoice::None && chat.tools.iter().any(|spec| spec.name == tool);
     let attached = turn.fresh > 0;
     if is("cannot") || turn.documents.is_empty() || (!attached && is("small-talk")) {
