@@ -19,7 +19,7 @@ run: ## Install what is missing, build, and do the sample job (TASK=, FILE=, OUT
 test: ## Install what is missing and run all tests
 	@scripts/setup.sh build
 	@scripts/setup.sh test
-	@cargo nextest run --workspace --all-targets
+	@cargo nextest run --workspace
 
 lint: ## Check formatting, lints and links
 	@scripts/setup.sh build
@@ -35,6 +35,6 @@ bench: ## Measure a release build (ARGS=, see docs/benchmark.md)
 soak: ## Run all tests with many more generated cases (CASES=)
 	@scripts/setup.sh build
 	@scripts/setup.sh test
-	@PROPTEST_CASES="$(CASES)" NEXTEST_PROFILE=soak cargo nextest run --workspace --all-targets
+	@PROPTEST_CASES="$(CASES)" NEXTEST_PROFILE=soak cargo nextest run --workspace
 
 export TASK FILE OUTPUT

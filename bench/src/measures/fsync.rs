@@ -81,6 +81,7 @@ impl Writer {
             lineage: self.lineage.clone(),
             run_id: None,
             parent: self.parent.clone(),
+            branch: false,
             fence: None,
             kind: StepKind::Model,
             step: self.step,

@@ -1,6 +1,6 @@
 //! What every hook, model call and tool call of one run shares.
 
-use deerflow_core::{AgentError, EventSink, RunId, ThreadId, UserId};
+use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, UserId};
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,8 @@ pub struct RunContext {
     pub run_id: RunId,
     /// Namespace of the lineage; empty for the lead agent.
     pub namespace: String,
+    /// Who the run acts for.
+    pub principal: Principal,
     /// Whether the agent may ask the user something.
     pub interactive: bool,
     /// Stops the run.
@@ -22,6 +24,7 @@ pub struct RunContext {
     /// Where its events go.
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
+    side_usage: Mutex<Vec<(&'static str, Usage)>>,
 }
 
 impl RunContext {
@@ -39,11 +42,26 @@ impl RunContext {
             thread_id,
             run_id,
             namespace: String::new(),
+            principal: Principal::default(),
             interactive: true,
             cancel,
             events,
             stop_reason: Mutex::new(None),
+            side_usage: Mutex::default(),
         }
+    }
+    /// Whether this is a run of a sub-agent.
+    #[must_use]
+    pub fn is_subagent(&self) -> bool {
+        !self.namespace.is_empty()
+    }
+    /// Counts tokens of a model call outside the conversation; `source` names who made it, `middleware:title` say. They
+    /// become part of the run's usage with the next step.
+    pub fn record_usage(&self, source: &'static str, usage: Usage) {
+        self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push((source, usage));
+    }
+    pub(crate) fn take_side_usage(&self) -> Vec<(&'static str, Usage)> {
+        std::mem::take(&mut *self.side_usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
     /// The same context for a run that nobody can answer questions of.
     #[must_use]

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use deerflow_core::ports::{
     Checkpoint, Committed, EffectRecord, HistoryEntry, OpenEffect, StepCommit, StepKind, StepLog,
 };
+use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, StoreError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +20,12 @@ impl StepLog for EphemeralLog {
     async fn commit(&self, commit: StepCommit) -> Result<Committed, StoreError> {
         let mut lineages = self.lineages.lock().unwrap_or_else(PoisonError::into_inner);
         let list = lineages.entry(commit.lineage.clone()).or_default();
-        if list.last().map(|c| &c.id) != commit.parent.as_ref() {
+        let head = list.last().map(|c| &c.id);
+        if commit.branch {
+            if let Some(parent) = commit.parent.as_ref().filter(|parent| !list.iter().any(|c| c.id == **parent)) {
+                return Err(StoreError::NotFound { what: "checkpoint", id: parent.to_string() });
+            }
+        } else if head != commit.parent.as_ref() {
             return Err(StoreError::StaleParent {
                 thread_id: commit.lineage.thread_id.to_string(),
                 parent: commit.parent.map(|p| p.to_string()).unwrap_or_default(),
@@ -32,9 +38,9 @@ impl StepLog for EphemeralLog {
             return Ok(Committed { checkpoint_id: commit.parent, seqs: vec![], last_seq: 0 });
         }
         let id = CheckpointId::next();
-        if let Some(head) = list.last_mut() {
-            head.open_effects.clear();
-        }
+        // An edit beside an open batch leaves it open.
+        let keeps = commit.kind == StepKind::Edit && commit.next == Next::Tools && head == commit.parent.as_ref();
+        let open = list.last_mut().map(|head| std::mem::take(&mut head.open_effects)).unwrap_or_default();
         list.push(Checkpoint {
             id: id.clone(),
             parent: commit.parent,
@@ -44,7 +50,7 @@ impl StepLog for EphemeralLog {
             next: commit.next,
             created_at: 0,
             state: (*commit.state).clone(),
-            open_effects: vec![],
+            open_effects: if keeps { open } else { Vec::new() },
         });
         Ok(Committed { checkpoint_id: Some(id), seqs: vec![], last_seq: 0 })
     }

@@ -16,6 +16,7 @@ pub mod ephemeral;
 pub mod middleware;
 mod model_turn;
 mod run;
+mod side_call;
 mod tool_batch;
 
 pub use agent::{Agent, AgentBuilder, BuildError, DEFAULT_MAX_TURNS};
@@ -23,6 +24,7 @@ pub use context::RunContext;
 pub use ephemeral::EphemeralLog;
 pub use middleware::{Flow, Hook, JumpTarget, Middleware, ModelNext, ToolNext, ToolOutcome, ToolRequest};
 pub use run::{Outcome, Start};
+pub use side_call::side_call;
 
 #[cfg(test)]
 mod tests;

@@ -5,18 +5,24 @@ use crate::model_turn::call_model;
 use crate::tool_batch::call_tool;
 use async_trait::async_trait;
 use deerflow_core::{
-    AgentError, ChatModel, ChatRequest, Message, StateUpdate, ThreadState, Tool, ToolCall, ToolContext, ports::StepLog,
+    AgentError, ChatModel, ChatRequest, Interrupt, Message, StateUpdate, ThreadState, Tool, ToolCall, ToolContext,
+    ports::StepLog,
 };
+use serde_json::Value;
+use std::any::Any;
 use std::sync::Arc;
 
 /// Where a hook sends the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Flow {
     /// On, as usual.
     #[default]
     Continue,
     /// Elsewhere, without the remaining hooks of this phase.
     JumpTo(JumpTarget),
+    /// The run stops after this step, until a person has answered; [`Middleware::on_answer`] gets the answer. The remaining
+    /// hooks of this phase still run.
+    Interrupt(Value),
 }
 
 /// Targets of a jump.
@@ -55,6 +61,11 @@ impl Hook {
     pub fn jump(update: StateUpdate, target: JumpTarget) -> Self {
         Self { update, flow: Flow::JumpTo(target) }
     }
+    /// Writes this and stops the run with a question.
+    #[must_use]
+    pub fn interrupt(update: StateUpdate, question: Value) -> Self {
+        Self { update, flow: Flow::Interrupt(question) }
+    }
 }
 
 /// Result of a hook.
@@ -66,7 +77,7 @@ pub type HookResult = Result<Hook, AgentError>;
 /// that [`AgentError::Cancelled`] stops it; a catch-all inside `wrap_*` must let both a cancellation and a storage failure
 /// through.
 #[async_trait]
-pub trait Middleware: Send + Sync {
+pub trait Middleware: Any + Send + Sync {
     /// Class name, as in `updates` streams (`<name>.before_model`) and in `deerflow agent chain`.
     fn name(&self) -> &'static str;
 
@@ -101,6 +112,17 @@ pub trait Middleware: Send + Sync {
         Ok(Hook::none())
     }
 
+    /// The answer to a question that this middleware interrupted the run with. What it writes is the next run's first step.
+    async fn on_answer(
+        &self,
+        _ctx: &RunContext,
+        _state: &ThreadState,
+        _question: &Interrupt,
+        _answer: &Value,
+    ) -> HookResult {
+        Ok(Hook::none())
+    }
+
     /// Around each tool call.
     async fn wrap_tool_call(
         &self,
@@ -111,7 +133,8 @@ pub trait Middleware: Send + Sync {
         next.run(request).await
     }
 
-    /// Once at the end of a run that was not cancelled and did not fail.
+    /// At the end of a run that was not cancelled and did not fail. A jump to the model makes the run go on, while it has
+    /// model turns left (`turn_capped` is the context's stop reason when it has not); every `after_agent` runs again at the next end then.
     async fn after_agent(&self, _ctx: &RunContext, _state: &ThreadState) -> HookResult {
         Ok(Hook::none())
     }

@@ -1,13 +1,15 @@
 //! The loop. A run is a sequence of steps, each committed before the next begins.
 
 use crate::middleware::{Flow, Hook, JumpTarget, Middleware};
+use crate::model_turn::has_open_calls;
 use crate::{Agent, RunContext};
 use deerflow_core::ports::{OpenEffect, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{
-    AgentError, AgentEvent, CheckpointId, Lineage, NodeUpdate, RunStatus, StateUpdate, ThreadState, Usage,
-    message::kwargs,
+    AgentError, AgentEvent, CheckpointId, INTERRUPT_SLOT, Interrupt, Lineage, NodeUpdate, RunStatus, StateUpdate,
+    ThreadState, Usage, ids, message::kwargs,
 };
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// How a run begins.
@@ -18,6 +20,8 @@ pub enum Start {
     Input(StateUpdate),
     /// Where the last committed step left off.
     Resume,
+    /// With a person's answer to the open questions: one value for all, or an object from question id to value.
+    Answer(Value),
 }
 
 /// How a run ended.
@@ -74,15 +78,22 @@ impl<'a> Run<'a> {
 
     /// The loop.
     pub(crate) async fn drive(mut self, start: Start) -> Result<Outcome, AgentError> {
-        if let Start::Input(input) = start {
-            self.input(input).await?;
+        match start {
+            Start::Input(input) => self.input(input).await?,
+            Start::Answer(answer) => self.answer(&answer).await?,
+            Start::Resume => {}
         }
         loop {
             self.ctx.check_cancelled()?;
             match self.next {
                 Next::Model => self.model_turn().await?,
                 Next::Tools => self.tool_batch().await?,
-                Next::End | Next::Done => return self.end().await,
+                Next::Wait => return Ok(self.waiting()),
+                Next::End | Next::Done => {
+                    if let Some(outcome) = self.end().await? {
+                        return Ok(Outcome { outcome, state: self.state, checkpoint_id: self.head });
+                    }
+                }
             }
         }
     }
@@ -91,8 +102,9 @@ impl<'a> Run<'a> {
     async fn input(&mut self, input: StateUpdate) -> Result<(), AgentError> {
         let mut step = Step::default();
         // A batch that was interrupted is answered first: its calls must not dangle in front of the new message.
-        if self.next == Next::Tools {
-            let settled = self.settle_interrupted_batch();
+        if matches!(self.next, Next::Tools | Next::Wait) {
+            let mut settled = self.settle_interrupted_batch();
+            settled.private.insert(INTERRUPT_SLOT.to_owned(), Value::Null);
             step.write(&mut self.state, "tools", settled)?;
         }
         step.write(&mut self.state, "__input__", input)?;
@@ -101,10 +113,59 @@ impl<'a> Run<'a> {
         self.commit(StepKind::Input, next, step, None).await
     }
 
-    /// Runs `after_agent` and writes how the run ended.
-    async fn end(mut self) -> Result<Outcome, AgentError> {
+    /// Hands a person's answer to those who asked: one step, from which the run goes on.
+    async fn answer(&mut self, answer: &Value) -> Result<(), AgentError> {
+        let open = self.state.interrupts();
+        if self.next != Next::Wait || open.is_empty() {
+            return Err(AgentError::NotWaiting);
+        }
+        let by_id =
+            answer.as_object().filter(|map| !map.is_empty() && map.keys().all(|k| open.iter().any(|q| q.id == *k)));
         let mut step = Step::default();
-        self.hooks(&mut step, Phase::AfterAgent).await?;
+        let mut jump = None;
+        for question in &open {
+            let answer = by_id.map_or(answer, |map| map.get(&question.id).unwrap_or(&Value::Null));
+            let Some(middleware) = self.agent.chain.iter().find(|m| m.name() == question.node) else { continue };
+            let Hook { update, flow } = middleware.on_answer(self.ctx, &self.state, question, answer).await?;
+            step.write(&mut self.state, &question.node, update)?;
+            if let Flow::JumpTo(target) = flow {
+                jump = Some(target);
+            }
+        }
+        let closed = StateUpdate { private: [(INTERRUPT_SLOT.to_owned(), Value::Null)].into(), ..StateUpdate::none() };
+        step.write(&mut self.state, "__input__", closed)?;
+        let next = match target(jump) {
+            Some(next) => next,
+            None if has_open_calls(&self.state) => Next::Tools,
+            None if self.state.messages.last().is_some_and(|m| m.as_ai().is_some()) => Next::End,
+            None => Next::Model,
+        };
+        self.commit(StepKind::Input, next, step, None).await
+    }
+
+    /// How a run stands that waits for a person.
+    fn waiting(self) -> Outcome {
+        Outcome { outcome: self.interrupted(), state: self.state, checkpoint_id: self.head }
+    }
+
+    /// The outcome of a run that stopped with a question.
+    pub(crate) fn interrupted(&self) -> RunOutcome {
+        RunOutcome {
+            status: RunStatus::Interrupted,
+            error: None,
+            stop_reason: self.ctx.stop_reason(),
+            usage: self.usage.clone(),
+        }
+    }
+
+    /// Runs `after_agent` and writes how the run ended, or that it goes on: `None`.
+    async fn end(&mut self) -> Result<Option<RunOutcome>, AgentError> {
+        let mut step = Step::default();
+        let jump = self.hooks(&mut step, Phase::AfterAgent).await?;
+        if jump == Some(JumpTarget::Model) && self.turns < self.agent.max_turns {
+            self.commit(StepKind::End, Next::Model, step, None).await?;
+            return Ok(None);
+        }
         let failed = self.state.last_ai().filter(|m| m.flag(kwargs::ERROR_FALLBACK));
         let outcome = RunOutcome {
             status: if failed.is_some() { RunStatus::Error } else { RunStatus::Success },
@@ -113,7 +174,7 @@ impl<'a> Run<'a> {
             usage: self.usage.clone(),
         };
         self.commit(StepKind::End, Next::Done, step, Some(outcome.clone())).await?;
-        Ok(Outcome { state: self.state, outcome, checkpoint_id: self.head })
+        Ok(Some(if self.next == Next::Wait { self.interrupted() } else { outcome }))
     }
 
     /// Runs one phase of hooks; a jump skips those that remain.
@@ -126,8 +187,14 @@ impl<'a> Run<'a> {
             if !update.is_empty() {
                 step.write(&mut self.state, &format!("{}.{}", middleware.name(), phase.as_str()), update)?;
             }
-            if let Flow::JumpTo(target) = flow {
-                return Ok(Some(target));
+            match flow {
+                Flow::Continue => {}
+                Flow::JumpTo(target) => return Ok(Some(target)),
+                Flow::Interrupt(value) => step.questions.push(Interrupt {
+                    id: ids::interrupt_id(),
+                    value,
+                    node: middleware.name().to_owned(),
+                }),
             }
         }
         Ok(None)
@@ -137,9 +204,9 @@ impl<'a> Run<'a> {
     pub(crate) async fn commit(
         &mut self,
         kind: StepKind,
-        next: Next,
-        step: Step,
-        outcome: Option<RunOutcome>,
+        mut next: Next,
+        mut step: Step,
+        mut outcome: Option<RunOutcome>,
     ) -> Result<(), AgentError> {
         for update in &step.updates {
             for message in update.update.messages.iter().filter(|_| update.node == "model") {
@@ -147,6 +214,18 @@ impl<'a> Run<'a> {
                     self.usage.add(usage);
                 }
             }
+        }
+        for (source, usage) in self.ctx.take_side_usage() {
+            tracing::debug!(source, tokens = usage.total_tokens, "model call of a middleware");
+            self.usage.add(&usage);
+        }
+        let questions = std::mem::take(&mut step.questions);
+        if !questions.is_empty() {
+            let open = json!(questions);
+            let slot = StateUpdate { private: [(INTERRUPT_SLOT.to_owned(), open)].into(), ..StateUpdate::none() };
+            step.write(&mut self.state, INTERRUPT_SLOT, slot)?;
+            next = Next::Wait;
+            outcome = Some(self.interrupted());
         }
         let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
         let committed = self.agent.log.commit(commit).await?;
@@ -164,6 +243,9 @@ impl<'a> Run<'a> {
             let event = AgentEvent::Committed { checkpoint_id, seq: committed.last_seq, usage: self.usage.clone() };
             self.ctx.events.send(event).await;
         }
+        if !questions.is_empty() {
+            self.ctx.events.send(AgentEvent::Interrupted(questions)).await;
+        }
         Ok(())
     }
 
@@ -173,6 +255,7 @@ impl<'a> Run<'a> {
             lineage: self.lineage.clone(),
             run_id: Some(self.ctx.run_id.clone()),
             parent: self.head.clone(),
+            branch: false,
             fence: None,
             kind,
             step: self.step,
@@ -190,6 +273,8 @@ impl<'a> Run<'a> {
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) updates: Vec<NodeUpdate>,
+    /// Questions to a person; the run stops with this step when there are any.
+    pub(crate) questions: Vec<Interrupt>,
 }
 
 impl Step {

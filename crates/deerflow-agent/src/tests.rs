@@ -3,4 +3,5 @@
 mod crash;
 mod fixtures;
 mod flow;
+mod interrupt;
 mod tools;

@@ -173,6 +173,51 @@ pub enum StoreError {
         /// The checkpoint the write was built on.
         parent: String,
     },
+    /// The id is taken.
+    #[error("{what} {id} exists already")]
+    Exists {
+        /// Kind of thing.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// The thread is marked for another storage mode than this process is set to.
+    #[error(
+        "thread {thread_id} is stored in mode {found}, but `database.checkpoint_channel_mode` is {configured}; \
+         hint: run `deerflow threads migrate {thread_id} --to {configured}`, or change the setting"
+    )]
+    ModeMismatch {
+        /// The thread.
+        thread_id: String,
+        /// Its mode.
+        found: String,
+        /// That of this process.
+        configured: String,
+    },
+    /// The run has ended.
+    #[error("run {run_id} is over ({status}); start a new run")]
+    RunOver {
+        /// The run.
+        run_id: String,
+        /// How it ended.
+        status: String,
+    },
+    /// Too many inputs wait for a run.
+    #[error("{limit} inputs wait for run {run_id} already; try again when it has taken some")]
+    QueueFull {
+        /// The run.
+        run_id: String,
+        /// How many may wait.
+        limit: u32,
+    },
+    /// A value from outside cannot be stored.
+    #[error("{field}: {reason}")]
+    BadInput {
+        /// What was given.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The disk is full.
     #[error("no space left for {path}; hint: free some space and resume the run")]
     DiskFull {
@@ -223,6 +268,9 @@ pub enum AgentError {
         /// Why.
         reason: String,
     },
+    /// An answer was given and no question is open.
+    #[error("the thread waits for no answer")]
+    NotWaiting,
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,

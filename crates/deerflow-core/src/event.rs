@@ -1,6 +1,6 @@
 //! What a run tells the outside, in order.
 
-use crate::{CheckpointId, Message, MessageDelta, StateUpdate, ToolStatus, Usage};
+use crate::{CheckpointId, Interrupt, Message, MessageDelta, StateUpdate, ToolStatus, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub enum AgentEvent {
     },
     /// A node wrote to the state.
     Update(Arc<NodeUpdate>),
+    /// The run stops until a person has answered these.
+    Interrupted(Vec<Interrupt>),
     /// A free-form event; `type` tells them apart.
     Custom(Value),
     /// A step is durable.

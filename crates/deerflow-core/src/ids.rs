@@ -112,6 +112,12 @@ pub fn message_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
+/// A fresh id of an interrupt: 32 hexadecimal digits, as LangGraph's are.
+#[must_use]
+pub fn interrupt_id() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

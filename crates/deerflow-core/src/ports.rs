@@ -1,12 +1,22 @@
 //! Storage ports: what the rest of the house needs from a database, with plain types and no SQL.
 
+mod archive;
+mod inputs;
 mod runs;
 mod step_log;
 mod threads;
 
-pub use runs::{EventRepo, NewRun, RunFilter, RunRepo, RunRow, Worker};
+pub use archive::{
+    ArchiveHit, ArchiveLimits, ArchivePage, ArchiveRecord, ArchiveRole, ArchivedBatch, EXCERPT_CHARS, HistoryArchive,
+    PAGE_CHARS, SEARCH_HITS,
+};
+pub use inputs::{InputQueue, InputRow, InputState, NewInput, QUEUED_INPUTS};
+pub use runs::{EventRepo, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
 pub use step_log::{
     Checkpoint, Committed, EffectRecord, Fence, HistoryEntry, JournalRow, NewJournalRow, OpenEffect, RunOutcome,
     StepCommit, StepKind, StepLog,
 };
-pub use threads::{ThreadRepo, ThreadRow};
+pub use threads::{
+    FORKED_FROM_CHECKPOINT, FORKED_FROM_THREAD, ThreadFilter, ThreadFork, ThreadPatch, ThreadQuery, ThreadRepo,
+    ThreadRow, ThreadSort,
+};

@@ -78,6 +78,8 @@ pub enum Next {
     Tools,
     /// `after_agent`, then the end.
     End,
+    /// A person's answer to the open [`crate::Interrupt`]s.
+    Wait,
     /// Nothing: the run is over.
     Done,
 }

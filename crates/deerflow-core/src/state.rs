@@ -2,6 +2,7 @@
 
 mod entries;
 mod reducers;
+mod slot;
 mod thread_state;
 mod update;
 
@@ -14,5 +15,6 @@ pub use reducers::{
     merge_artifacts, merge_delegations, merge_goal, merge_messages, merge_promoted, merge_sandbox, merge_skill_context,
     merge_task_notes, merge_todos, merge_tool_artifacts, merge_viewed_images,
 };
+pub use slot::StateSlot;
 pub use thread_state::ThreadState;
 pub use update::{Channel, StateUpdate};

@@ -1,24 +1,14 @@
-//! The order of the built-in middlewares, as one literal list with the reason for each place.
-//!
-//! Outermost first. Rows that belong to subsystems that are still to come are named in comments at their places.
+//! A chain of middlewares in the order of [`ORDER`].
 
-use crate::middleware::{
-    ClarificationMiddleware, DanglingToolCallMiddleware, DynamicContextMiddleware, InputSanitizationMiddleware,
-    LlmCallConfig, LlmErrorHandlingMiddleware, LoopDetectionMiddleware, ModelLengthFinishReasonMiddleware,
-    ProcessLimits, SafetyFinishReasonConfig, SafetyFinishReasonMiddleware, SandboxMiddleware,
-    SystemMessageCoalescingMiddleware, TerminalResponseMiddleware, ThreadDataMiddleware, TitleConfig, TitleMiddleware,
-    TodoMiddleware, ToolErrorHandlingMiddleware, ToolOutputBudgetMiddleware, ToolOutputConfig, UploadsMiddleware,
-};
+use crate::order::{BuiltIn, ORDER, Slot};
 use deerflow_agent::Middleware;
-use deerflow_config::Config;
-use deerflow_core::ChatModel;
-use deerflow_sandbox::SandboxProvider;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One place of the chain.
-#[derive(Serialize)]
+/// One place of a chain.
+#[derive(Serialize, Clone)]
 pub struct Place {
     /// Class name of the middleware.
     pub name: &'static str,
@@ -31,138 +21,83 @@ pub struct Place {
     /// The middleware, if it is.
     #[serde(skip)]
     pub middleware: Option<Arc<dyn Middleware>>,
+    /// Types that an anchor may name to mean this place.
+    #[serde(skip)]
+    pub(crate) types: Vec<TypeId>,
 }
 
-/// What the chain is made from.
-pub struct ChainParts<'a> {
-    /// `DEER_FLOW_HOME`.
-    pub home: PathBuf,
-    /// Sections of the middlewares.
-    pub config: &'a Config,
-    /// Where tools work.
-    pub sandbox: Arc<dyn SandboxProvider>,
-    /// Shared by all agents of the process.
-    pub limits: Arc<ProcessLimits>,
-    /// Writes titles, if one is configured for that.
-    pub title_model: Option<Arc<dyn ChatModel>>,
-    /// Whether the agent keeps a plan.
-    pub plan_mode: bool,
-    /// IANA time zone of date reminders; the machine's when `None`.
-    pub time_zone: Option<String>,
+impl Place {
+    /// The place of a middleware that comes from outside.
+    pub(crate) fn outside(middleware: Arc<dyn Middleware>) -> Self {
+        let (name, types) = (middleware.name(), vec![type_of(&middleware)]);
+        Self { name, why: "placed by the caller", when: "given", active: true, middleware: Some(middleware), types }
+    }
 }
 
-/// The lead agent's chain, outermost first, inactive places included.
-#[must_use]
-pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
-    let ChainParts { home, config, sandbox, limits, title_model, plan_mode, time_zone } = parts;
-    let loops = config.section::<crate::middleware::LoopDetectionConfig>();
-    let safety = config.section::<SafetyFinishReasonConfig>();
-    vec![
-        place(
-            "always",
-            "outermost around the model: every inner middleware and every retry sees fenced user input",
-            InputSanitizationMiddleware,
-        ),
-        // KnowledgeScope: with document knowledge.
-        place(
-            "always (tool_output.enabled)",
-            "outside all that rewrites results, so that it measures their final text",
-            ToolOutputBudgetMiddleware::new((*config.section::<ToolOutputConfig>()).clone(), Some(sandbox.clone())),
-        ),
-        // ToolResultSanitization: with web tools. PiiRedaction: with its feature.
-        place("always", "makes the folders that the next two look into", ThreadDataMiddleware::new(sandbox.clone())),
-        place(
-            "always",
-            "needs the folders; runs before the date takes over the message's id",
-            UploadsMiddleware::new(home),
-        ),
-        place(
-            "always",
-            "after the folders; outside the gates, so that it sees what they let through",
-            SandboxMiddleware::new(sandbox),
-        ),
-        place(
-            "always",
-            "repairs the history before every attempt, inside nothing that could add calls",
-            DanglingToolCallMiddleware,
-        ),
-        place(
-            "always",
-            "around every attempt of a call, inside the repair so that a retry sends the same request",
-            LlmErrorHandlingMiddleware::new((*config.section::<LlmCallConfig>()).clone(), limits),
-        ),
-        // ToolReceipt, ArtifactResolution, Guardrail (authorisation, provider), SandboxAudit, ReadBeforeWrite, ToolProgress.
-        place(
-            "always",
-            "innermost of the gates: what a gate answers is stamped by the gate, what a tool fails with here",
-            ToolErrorHandlingMiddleware,
-        ),
-        // ArtifactCapture.
-        place(
-            "always",
-            "after uploads, whose block belongs to the message that moves",
-            DynamicContextMiddleware::local(time_zone.as_deref()),
-        ),
-        // SkillActivation, DeferredToolPromotionAudit, SkillToolPolicy, DurableContext, Summarization.
-        maybe(
-            plan_mode,
-            "TodoMiddleware",
-            "in plan mode",
-            "adds its reminders after what compacts the history",
-            || TodoMiddleware::new(deerflow_tools::write_todos()),
-        ),
-        // TokenUsage.
-        maybe(
-            config.section::<TitleConfig>().enabled,
-            "TitleMiddleware",
-            "title.enabled",
-            "after the answer is there",
-            || TitleMiddleware::new((*config.section::<TitleConfig>()).clone(), title_model),
-        ),
-        // Memory, ViewImage, McpRouting, DeferredToolFilter.
-        place(
-            "always",
-            "innermost of those that change requests: nothing adds a system message after it",
-            SystemMessageCoalescingMiddleware,
-        ),
-        // HumanInTheLoop, SubagentLimit.
-        maybe(
-            loops.enabled,
-            "LoopDetectionMiddleware",
-            "loop_detection.enabled",
-            "before the tail guards in the list, so after them in effect: it judges calls that would really run",
-            || LoopDetectionMiddleware::new((*loops).clone()),
-        ),
-        // TokenBudget, custom middlewares, configured extensions.
-        place(
-            "always",
-            "judges the answer after the guards below have closed cut or blocked ones",
-            TerminalResponseMiddleware,
-        ),
-        place("always", "closes a reply cut by the output limit", ModelLengthFinishReasonMiddleware),
-        maybe(
-            safety.enabled,
-            "SafetyFinishReasonMiddleware",
-            "safety_finish_reason.enabled",
-            "first to see a blocked reply, before anything counts its calls",
-            || SafetyFinishReasonMiddleware,
-        ),
-        place("always", "last: nothing stands between it and the question to the user", ClarificationMiddleware),
-    ]
+/// The concrete type of a middleware.
+pub(crate) fn type_of(middleware: &Arc<dyn Middleware>) -> TypeId {
+    (middleware.as_ref() as &dyn Any).type_id()
 }
 
-fn place(when: &'static str, why: &'static str, middleware: impl Middleware + 'static) -> Place {
-    let middleware: Arc<dyn Middleware> = Arc::new(middleware);
-    Place { name: middleware.name(), why, when, active: true, middleware: Some(middleware) }
+/// Middlewares for some places, in no order yet.
+#[derive(Default)]
+pub struct Filling {
+    filled: BTreeMap<Slot, (TypeId, Arc<dyn Middleware>)>,
 }
 
-fn maybe<M: Middleware + 'static>(
-    active: bool,
-    name: &'static str,
-    when: &'static str,
-    why: &'static str,
-    make: impl FnOnce() -> M,
-) -> Place {
-    let middleware = active.then(|| Arc::new(make()) as Arc<dyn Middleware>);
-    Place { name, why, when, active, middleware }
+impl Filling {
+    /// Fills the middleware's own place.
+    pub fn put<M: BuiltIn>(&mut self, middleware: M) {
+        self.put_at(M::SLOT, middleware);
+    }
+    /// Fills the middleware's own place, if there is one.
+    pub fn maybe<M: BuiltIn>(&mut self, middleware: Option<M>) {
+        if let Some(middleware) = middleware {
+            self.put(middleware);
+        }
+    }
+    /// Fills a certain place; for a middleware that has two.
+    pub fn put_at<M: Middleware>(&mut self, slot: Slot, middleware: M) {
+        self.filled.insert(slot, (TypeId::of::<M>(), Arc::new(middleware)));
+    }
+    /// Puts a caller's middleware into the place of a built-in one. Anchors at the built-in type mean it.
+    pub fn stand_in<M: BuiltIn>(&mut self, middleware: Arc<dyn Middleware>) {
+        self.filled.insert(M::SLOT, (TypeId::of::<M>(), middleware));
+    }
+
+    /// The whole order, places that are not filled included as inactive ones.
+    #[must_use]
+    pub fn in_order(mut self) -> Vec<Place> {
+        ORDER
+            .iter()
+            .map(|row| {
+                let (types, middleware) = match self.filled.remove(&row.slot) {
+                    Some((built_in, middleware)) => (vec![built_in, type_of(&middleware)], Some(middleware)),
+                    None => (Vec::new(), None),
+                };
+                let active = middleware.is_some();
+                Place { name: row.slot.name(), why: row.why, when: row.when, active, middleware, types }
+            })
+            .collect()
+    }
+
+    /// The filled places only.
+    #[must_use]
+    pub fn active(self) -> Vec<Place> {
+        self.in_order().into_iter().filter(|place| place.active).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_place_stands_once_and_the_question_last() {
+        let slots: HashSet<Slot> = ORDER.iter().map(|row| row.slot).collect();
+        assert_eq!(slots.len(), ORDER.len());
+        assert_eq!(ORDER.last().unwrap().slot, Slot::Clarification);
+        assert_eq!(ORDER[1].slot, Slot::InputSanitization, "the outermost that wraps the model");
+    }
 }

@@ -1,13 +1,14 @@
 //! The factory of the lead agent: configuration and options in, a ready agent out.
 
-use crate::chain::{ChainParts, Place, lead_chain};
+use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
+use crate::lead_chain::{ChainParts, lead_chain};
 use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::prompt::{PromptParts, lead_prompt};
 use deerflow_agent::{Agent, BuildError};
 use deerflow_config::{Config, Section};
-use deerflow_core::{Tool, UserId};
+use deerflow_core::{ChatModel, Tool, UserId};
 use deerflow_sandbox::SandboxProvider;
 use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
 use schemars::JsonSchema;
@@ -128,7 +129,7 @@ impl Harness {
         let model = self.models.get(wanted)?;
         let info = model.info().clone();
         let bash = self.sandbox.capability().bash;
-        let places = self.places(options)?;
+        let places = self.chain(options, model.clone())?;
         let parts = PromptParts {
             agent_name: custom.as_ref().map_or("", |a| a.name.as_str()),
             soul: custom.as_ref().and_then(|a| a.soul.as_deref()),
@@ -160,6 +161,11 @@ impl Harness {
     /// # Errors
     /// When the configured title model does not exist.
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
+        // Which model it is changes no place; any that exists will do.
+        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?)
+    }
+
+    fn chain(&self, options: &LeadOptions, model: Arc<dyn ChatModel>) -> Result<Vec<Place>, LeadError> {
         let title = self.config.section::<TitleConfig>();
         let title_model = match &title.model_name {
             Some(name) => Some(self.models.get(Some(name))?),
@@ -170,6 +176,7 @@ impl Harness {
             config: &self.config,
             sandbox: self.sandbox.clone(),
             limits: self.limits.clone(),
+            model,
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

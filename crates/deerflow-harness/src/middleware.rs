@@ -3,7 +3,10 @@
 mod clarification;
 mod closing;
 mod dangling_tool_call;
+mod deferred_tool_filter;
+mod deferred_tool_promotion_audit;
 mod dynamic_context;
+mod goal;
 mod input_sanitization;
 mod llm_error_handling;
 mod loop_detection;
@@ -24,7 +27,10 @@ pub(crate) mod testing;
 
 pub use clarification::ClarificationMiddleware;
 pub use dangling_tool_call::DanglingToolCallMiddleware;
+pub use deferred_tool_filter::DeferredToolFilterMiddleware;
+pub use deferred_tool_promotion_audit::DeferredToolPromotionAuditMiddleware;
 pub use dynamic_context::{Clock, DynamicContextMiddleware};
+pub use goal::{GOAL_CONTINUATION, GoalMiddleware};
 pub use input_sanitization::InputSanitizationMiddleware;
 pub use llm_error_handling::{CircuitBreakerConfig, LlmCallConfig, LlmErrorHandlingMiddleware, ProcessLimits};
 pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};

@@ -5,7 +5,8 @@ use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{
-    EventRepo, Fence, NewJournalRow, NewRun, RunFilter, RunOutcome, RunRepo, RunRow, StepLog, ThreadRepo,
+    EventRepo, Fence, NewJournalRow, NewRun, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow, StepKind, StepLog,
+    ThreadRepo,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{
@@ -21,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Events that may wait for a reader before the run waits too.
 const EVENT_BUFFER: usize = 1024;
+
+/// Checkpoints looked through at a time for the last step of a run.
+const HISTORY_PAGE: u32 = 20;
 
 /// Everything a runtime needs of a database.
 pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + 'static {}
@@ -43,6 +47,23 @@ pub enum RuntimeError {
         "thread {0} has nothing to resume: its last run is complete; hint: say more with: deerflow run \"…\" --thread {0}"
     )]
     NothingToResume(ThreadId),
+    /// The run waits for a person.
+    #[error("thread {0} waits for an answer; hint: `deerflow resume {0}` on a terminal asks you")]
+    NeedsAnswer(ThreadId),
+    /// Nobody asked.
+    #[error("thread {0} waits for no answer")]
+    NotWaiting(ThreadId),
+}
+
+/// The options of a run row.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+struct StoredOptions {
+    #[serde(flatten)]
+    lead: LeadOptions,
+    /// A person's answer that the run begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Value>,
 }
 
 /// A run to be started.
@@ -145,6 +166,43 @@ impl<S: RuntimeStore> RunManager<S> {
         Ok(Started { handle: self.execute(row, agent, Start::Input(input), interactive), recovered })
     }
 
+    /// Gives a person's answer to the questions that the last run stopped with: one value for all, or an object from question
+    /// id to value. A run of its own, with the options of the one that asked.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NotWaiting`] when no question is open.
+    pub async fn answer(&self, user_id: &UserId, thread_id: &ThreadId, answer: Value) -> Result<Started, RuntimeError> {
+        let last = self.last_run(user_id, thread_id).await?;
+        let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
+        if head.is_none_or(|head| head.next != Next::Wait) {
+            return Err(RuntimeError::NotWaiting(thread_id.clone()));
+        }
+        let mut stored: StoredOptions = serde_json::from_value(last.options).unwrap_or_default();
+        stored.answer = Some(answer.clone());
+        let agent = self.harness.lead_agent(user_id, &stored.lead)?;
+        let new = NewRun {
+            run_id: RunId::random(),
+            thread_id: thread_id.clone(),
+            user_id: user_id.clone(),
+            worker: self.lock.worker().clone(),
+            input: StateUpdate::none(),
+            options: json!(stored),
+            idempotency_key: None,
+        };
+        let row = self.store.admit(new).await?;
+        let handle = self.execute(row, agent, Start::Answer(answer), stored.lead.interactive);
+        Ok(Started { handle, recovered: None })
+    }
+
+    async fn last_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<RunRow, RuntimeError> {
+        if self.store.thread(user_id, thread_id).await?.is_none() {
+            return Err(RuntimeError::NoThread(thread_id.clone()));
+        }
+        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
+        let last = self.store.runs(user_id, filter).await?.into_iter().next();
+        last.ok_or_else(|| RuntimeError::NothingToResume(thread_id.clone()))
+    }
+
     /// Goes on with the last run of a thread: from its last step if it was cut off or stopped, with a new attempt if its
     /// model failed.
     ///
@@ -156,13 +214,7 @@ impl<S: RuntimeStore> RunManager<S> {
         thread_id: &ThreadId,
         interactive: bool,
     ) -> Result<Started, RuntimeError> {
-        if self.store.thread(user_id, thread_id).await?.is_none() {
-            return Err(RuntimeError::NoThread(thread_id.clone()));
-        }
-        let filter = RunFilter { thread_id: Some(thread_id.clone()), limit: 1, ..RunFilter::default() };
-        let Some(last) = self.store.runs(user_id, filter).await?.into_iter().next() else {
-            return Err(RuntimeError::NothingToResume(thread_id.clone()));
-        };
+        let last = self.last_run(user_id, thread_id).await?;
         if !last.status.is_terminal() && self.lock.is_alive(&last.worker) {
             return Err(StoreError::ThreadBusy {
                 thread_id: thread_id.to_string(),
@@ -171,12 +223,19 @@ impl<S: RuntimeStore> RunManager<S> {
             }
             .into());
         }
-        let mut options: LeadOptions = serde_json::from_value(last.options.clone()).unwrap_or_default();
+        let StoredOptions { lead: mut options, answer } =
+            serde_json::from_value(last.options.clone()).unwrap_or_default();
         options.interactive = interactive;
         let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
-        let begun = head.as_ref().is_some_and(|h| h.run_id.as_ref() == Some(&last.run_id));
+        let begun = self.last_step(thread_id).await? == Some(last.run_id.clone());
         let done = begun && head.as_ref().is_some_and(|h| h.next == Next::Done);
+        if begun && head.as_ref().is_some_and(|h| h.next == Next::Wait) {
+            return Err(RuntimeError::NeedsAnswer(thread_id.clone()));
+        }
         match last.status {
+            _ if last.stop_reason.as_deref() == Some(ROLLED_BACK) => {
+                return Err(RuntimeError::NothingToResume(thread_id.clone()));
+            }
             RunStatus::Success | RunStatus::RolledBack => return Err(RuntimeError::NothingToResume(thread_id.clone())),
             // It ended with words in place of an answer: take them back and ask again, as a run of its own.
             RunStatus::Error if done => {
@@ -195,9 +254,27 @@ impl<S: RuntimeStore> RunManager<S> {
         }
         let agent = self.harness.lead_agent(user_id, &options)?;
         let row = self.store.adopt(&last.run_id, last.epoch, self.lock.worker()).await?;
-        let start = if begun { Start::Resume } else { Start::Input(row.input.clone()) };
+        let start = match answer {
+            _ if begun => Start::Resume,
+            Some(answer) => Start::Answer(answer),
+            None => Start::Input(row.input.clone()),
+        };
         let handle = self.execute(row, agent, start, interactive);
         Ok(Started { handle, recovered: (!last.status.is_terminal()).then_some(last) })
+    }
+
+    /// The run that made the newest step of a thread, edits aside.
+    async fn last_step(&self, thread_id: &ThreadId) -> Result<Option<RunId>, StoreError> {
+        let lineage = Lineage::root(thread_id.clone());
+        let mut before = None;
+        loop {
+            let page = self.store.history(&lineage, before.as_ref(), HISTORY_PAGE).await?;
+            if let Some(step) = page.iter().find(|entry| entry.kind != StepKind::Edit) {
+                return Ok(step.run_id.clone());
+            }
+            let Some(oldest) = page.last() else { return Ok(None) };
+            before = Some(oldest.id.clone());
+        }
     }
 
     /// Closes the live run of a thread if its process is dead.

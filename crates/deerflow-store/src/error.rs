@@ -1,5 +1,6 @@
 //! What the database said, in the vocabulary of [`StoreError`].
 
+use crate::config::ChannelMode;
 use deerflow_core::StoreError;
 use std::path::{Path, PathBuf};
 
@@ -27,15 +28,21 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Where the database is, for error messages.
+/// Where the database is, for error messages, and how it is used.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     path: PathBuf,
+    /// Storage mode this process works in.
+    mode: ChannelMode,
 }
 
 impl Place {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+    pub(crate) fn new(path: &Path, mode: ChannelMode) -> Self {
+        Self { path: path.to_owned(), mode }
+    }
+
+    pub(crate) fn mode(&self) -> &'static str {
+        self.mode.as_str()
     }
 
     pub(crate) fn path(&self) -> &Path {

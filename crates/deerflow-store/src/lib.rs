@@ -28,11 +28,13 @@ mod error;
 mod files;
 mod names;
 mod pack;
+mod path;
 mod read;
 mod snapshot;
 mod store;
+mod words;
 mod write;
 mod writer;
 
 pub use config::{Backend, ChannelMode, CheckpointDelta, DatabaseConfig, Durability, StoreOptions};
-pub use store::SqliteStore;
+pub use store::{Pruned, SqliteStore};

@@ -28,12 +28,13 @@ pub(crate) fn next_name(next: Next) -> &'static str {
         Next::Model => "model",
         Next::Tools => "tools",
         Next::End => "end",
+        Next::Wait => "wait",
         Next::Done => "done",
     }
 }
 
 pub(crate) fn next(name: &str) -> Result<Next, StoreError> {
-    [Next::Model, Next::Tools, Next::End, Next::Done]
+    [Next::Model, Next::Tools, Next::End, Next::Wait, Next::Done]
         .into_iter()
         .find(|next| next_name(*next) == name)
         .ok_or_else(|| StoreError::Damaged(format!("unknown next node {name:?}")))

@@ -1,16 +1,22 @@
 //! Queries. Each runs inside a view, so that several see one state of the database.
 
+mod archive;
+mod fork;
+mod inputs;
 mod journal;
 mod replay;
 mod runs;
 mod steps;
 mod threads;
 
+pub(crate) use archive::{page, search as search_archive};
+pub(crate) use fork::{copied, thread_key};
+pub(crate) use inputs::{input, queued, returned};
 pub(crate) use journal::journal;
 pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};
 pub(crate) use steps::{checkpoint, history, open_effects, step};
-pub(crate) use threads::{thread, threads};
+pub(crate) use threads::{count, search, thread, threads, unused};
 
 use crate::error::Place;
 use crate::pack::{Hash, Shelf};

@@ -1,5 +1,12 @@
 //! The store: one writer, a few readers, and the ports over them.
 
+mod archive;
+mod inputs;
+mod retention;
+mod threads;
+
+pub use retention::Pruned;
+
 use crate::cache::HeadCache;
 use crate::config::StoreOptions;
 use crate::error::{Place, damaged};
@@ -10,7 +17,7 @@ use crate::{files, read};
 use async_trait::async_trait;
 use deerflow_core::ports::{
     Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalRow, NewJournalRow, NewRun, RunFilter, RunOutcome,
-    RunRepo, RunRow, StepCommit, StepLog, ThreadRepo, ThreadRow, Worker,
+    RunRepo, RunRow, StepCommit, StepLog, Worker,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, RunId, RunStatus, StoreError, ThreadId, ThreadState, Usage, UserId};
@@ -27,7 +34,8 @@ const SMALL_STATE: usize = 64;
 
 /// Threads, runs, history and journal in one SQLite file.
 ///
-/// Implements [`StepLog`], [`RunRepo`], [`EventRepo`] and [`ThreadRepo`]. Several processes may open one file.
+/// Implements [`StepLog`], [`RunRepo`], [`EventRepo`], [`ThreadRepo`](deerflow_core::ports::ThreadRepo),
+/// [`InputQueue`](deerflow_core::ports::InputQueue) and [`HistoryArchive`](deerflow_core::ports::HistoryArchive). Several processes may open one file.
 ///
 /// # Cancel safety
 /// A write whose future is dropped may still happen: it is in the writer's queue. Nothing is ever written in part.
@@ -51,7 +59,7 @@ impl SqliteStore {
     /// [`StoreError::Unavailable`] when the file cannot be made or written, is no database, or has a newer schema;
     /// [`StoreError::Damaged`] when it is corrupt; [`StoreError::DiskFull`].
     pub async fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let place = Place::new(path);
+        let place = Place::new(path, options.mode);
         let opened = place.clone();
         let lock = blocking(move || {
             files::prepare(&opened)?;
@@ -297,24 +305,5 @@ impl EventRepo for SqliteStore {
     ) -> Result<Vec<JournalRow>, StoreError> {
         let mut view = self.view().await?;
         read::journal(&mut view, &self.place, thread_id, run_id, after_seq, limit).await
-    }
-}
-
-#[async_trait]
-impl ThreadRepo for SqliteStore {
-    async fn thread(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-        let mut view = self.view().await?;
-        read::thread(&mut view, &self.place, user_id, thread_id).await
-    }
-
-    async fn threads(&self, user_id: &UserId, limit: u32, offset: u32) -> Result<Vec<ThreadRow>, StoreError> {
-        let mut view = self.view().await?;
-        read::threads(&mut view, &self.place, user_id, limit, offset).await
-    }
-
-    async fn delete_thread(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<(), StoreError> {
-        self.write(Op::DeleteThread { user_id: user_id.clone(), thread_id: thread_id.clone() }).await?;
-        self.heads.forget(thread_id);
-        Ok(())
     }
 }

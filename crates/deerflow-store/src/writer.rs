@@ -5,7 +5,7 @@
 //! itself fails, the transaction is rolled back and each operation runs in its own, so that a failing one fails alone.
 
 use crate::error::{Fault, Place};
-use crate::write::{Done, Op, execute};
+use crate::write::{Done, Op, execute, execute_alone};
 use deerflow_core::StoreError;
 use sqlx::{Connection as _, Row as _, SqliteConnection};
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Writer {
     async fn serve(&mut self, batch: &mut Vec<Job>) {
         let compactions: Vec<Job> = batch.extract_if(.., |job| matches!(job.op, Op::Compact)).collect();
         if !batch.is_empty() {
-            let answers = match self.together(batch).await {
+            let answers = match self.at_once(batch).await {
                 Ok(answers) => answers,
                 Err(error) => {
                     tracing::debug!(%error, operations = batch.len(), "a batch failed and is run one by one");
@@ -89,6 +89,23 @@ impl Writer {
             let answer = self.compact().await;
             answer_to(job, answer);
         }
+    }
+
+    /// A lone operation in one call of the driver where it can be, else all in one transaction.
+    async fn at_once(&mut self, batch: &[Job]) -> Result<Vec<Result<Done, StoreError>>, sqlx::Error> {
+        if let [job] = batch
+            && let Some(answer) = execute_alone(&mut self.conn, &job.op).await
+        {
+            return match answer {
+                Ok(done) => Ok(vec![Ok(done)]),
+                Err(Fault::Refused(error)) => Ok(vec![Err(error)]),
+                Err(Fault::Sql(error)) => {
+                    self.roll_back().await;
+                    Err(error)
+                }
+            };
+        }
+        self.together(batch).await
     }
 
     async fn together(&mut self, batch: &[Job]) -> Result<Vec<Result<Done, StoreError>>, sqlx::Error> {

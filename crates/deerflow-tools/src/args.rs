@@ -12,7 +12,7 @@ const HARMLESS: &str = "description";
 ///
 /// # Errors
 /// [`ToolError::Respond`] naming every field that is wrong, what was expected, and the tool's arguments.
-pub(crate) fn parse<T: DeserializeOwned>(spec: &ToolSpec, args: JsonMap) -> Result<T, ToolError> {
+pub fn parse<T: DeserializeOwned>(spec: &ToolSpec, args: JsonMap) -> Result<T, ToolError> {
     let (clean, problems) = conform(&spec.parameters, args);
     if !problems.is_empty() {
         return Err(refuse(spec, &problems));

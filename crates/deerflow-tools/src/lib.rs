@@ -32,6 +32,8 @@ mod workbench;
 mod write_file;
 mod write_todos;
 
+pub use args::parse as parse_args;
 pub use bash::FULL_OUTPUT;
 pub use limits::ToolLimits;
-pub use registry::{BuiltinTools, ToolSelection, builtin_tools, write_todos};
+pub use registry::{BuiltinTools, ToolSelection, ask_clarification, builtin_tools, write_todos};
+pub use schema::spec as tool_spec;

@@ -18,14 +18,18 @@ use crate::write_todos::WriteTodos;
 use deerflow_core::Tool;
 use deerflow_documents::Converter;
 use deerflow_sandbox::SandboxProvider;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What the built-in tools work with. Keep one for the life of the server: it holds the locks of files being written and the
 /// converted documents.
 #[derive(Clone)]
 pub struct BuiltinTools {
     bench: Arc<Workbench>,
+    /// The tools of each selection, made when first asked for: their schemas take longer than a run's start may.
+    made: Arc<[OnceLock<ToolSet>; 16]>,
 }
+
+type ToolSet = Vec<Arc<dyn Tool>>;
 
 /// Which of the tools a run gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,8 @@ impl BuiltinTools {
     /// The tools on the computers that `sandbox` gives, within `limits`; `documents` converts what `read_file` is pointed at.
     #[must_use]
     pub fn new(sandbox: Arc<dyn SandboxProvider>, limits: ToolLimits, documents: Converter) -> Self {
-        Self { bench: Arc::new(Workbench::new(sandbox, limits, DocumentReader::new(documents))) }
+        let bench = Arc::new(Workbench::new(sandbox, limits, DocumentReader::new(documents)));
+        Self { bench, made: Arc::default() }
     }
 
     #[cfg(test)]
@@ -65,10 +70,22 @@ pub fn write_todos() -> Arc<dyn Tool> {
     Arc::new(WriteTodos::new())
 }
 
+/// The tool that asks the user, for agents that are not made from a selection.
+#[must_use]
+pub fn ask_clarification() -> Arc<dyn Tool> {
+    Arc::new(AskClarification::new())
+}
+
 /// The built-in tools of a run: `bash`, `ls`, `read_file`, `write_file`, `str_replace`, `glob`, `grep`, `present_files`,
 /// `ask_clarification`, `list_uploaded_files`, `view_image`, `write_todos`, less those that are not selected.
 #[must_use]
 pub fn builtin_tools(tools: &BuiltinTools, selection: &ToolSelection) -> Vec<Arc<dyn Tool>> {
+    let ToolSelection { bash, vision, plan_mode, interactive } = *selection;
+    let key = [bash, vision, plan_mode, interactive].into_iter().fold(0, |key, flag| key << 1 | usize::from(flag));
+    tools.made[key].get_or_init(|| make(tools, selection)).clone()
+}
+
+fn make(tools: &BuiltinTools, selection: &ToolSelection) -> Vec<Arc<dyn Tool>> {
     let bench = || Arc::clone(&tools.bench);
     let mut all: Vec<Arc<dyn Tool>> = Vec::with_capacity(12);
     if selection.bash {

@@ -5,7 +5,8 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, json};
 
 /// What the model sees of a tool whose arguments are `T`.
-pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
+#[must_use]
+pub fn spec<T: JsonSchema>(name: &str, description: &str) -> ToolSpec {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

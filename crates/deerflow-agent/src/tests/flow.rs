@@ -203,3 +203,35 @@ fn a_builder_says_what_is_wrong() {
     assert_eq!(agent.tools().len(), 1);
     assert_eq!(agent.tools()[0].effects(), Effects::Pure);
 }
+
+/// Asks for more once the run would end, until it has been told twice.
+struct GoesOn;
+
+#[async_trait]
+impl Middleware for GoesOn {
+    fn name(&self) -> &'static str {
+        "GoesOn"
+    }
+    async fn after_agent(&self, ctx: &RunContext, state: &ThreadState) -> HookResult {
+        let asked = state.messages.iter().filter(|m| m.text() == "go on").count();
+        if asked == 2 || ctx.stop_reason().is_some() {
+            return Ok(Hook::none());
+        }
+        let more = Message::human("go on").hidden();
+        Ok(Hook::jump(StateUpdate::messages([more]), JumpTarget::Model))
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_its_end_until_its_turns_are_used_up() {
+    let model = Script::new(vec![Message::ai("one"), Message::ai("two"), Message::ai("three")]);
+    let chain = || vec![Arc::new(GoesOn) as Arc<dyn Middleware>];
+    let done = agent(&model, &[], chain()).run(&context(), input("go")).await.unwrap();
+    assert_eq!(story(&done.state), ["human:go", "ai:one", "human:go on", "ai:two", "human:go on", "ai:three"]);
+    let capped = Agent::builder(model.clone()).middleware(chain()).max_turns(2).build().unwrap();
+    let done = capped.run(&context(), input("go")).await.unwrap();
+    let texts = story(&done.state);
+    assert_eq!(texts[..4], ["human:go", "ai:one", "human:go on", "ai:two"]);
+    assert_eq!((done.outcome.status, done.outcome.stop_reason.as_deref()), (RunStatus::Success, Some("turn_capped")));
+    assert_eq!(texts.len(), 4, "what cannot be answered any more is not asked");
+}

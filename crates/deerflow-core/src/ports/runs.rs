@@ -6,6 +6,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// `stop_reason` of a run that was undone: its status is `error`, and it can be neither adopted nor resumed.
+pub const ROLLED_BACK: &str = "rolled_back";
+
 /// Who executes a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
@@ -82,7 +85,7 @@ pub trait RunRepo: Send + Sync {
     /// Admits a run: creates thread and row, or nothing.
     ///
     /// # Errors
-    /// [`StoreError::ThreadBusy`], naming the holder, when another run of the thread is live.
+    /// [`StoreError::ThreadBusy`], naming the holder, when another run of the thread is live; [`StoreError::ModeMismatch`].
     async fn admit(&self, run: NewRun) -> Result<RunRow, StoreError>;
 
     /// Makes `worker` the owner of a live or interrupted run; the epoch grows, so that the former owner's writes are refused.

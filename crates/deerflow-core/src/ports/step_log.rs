@@ -21,7 +21,7 @@ pub enum StepKind {
     End,
     /// Progress inside a tool batch: effects only, no checkpoint.
     Effects,
-    /// A client's edit of the state.
+    /// A client's edit of the state. Without a fence it is refused while a run of the thread is live.
     Edit,
 }
 
@@ -126,6 +126,9 @@ pub struct StepCommit {
     pub run_id: Option<RunId>,
     /// Checkpoint it was built on; `None` for the first.
     pub parent: Option<CheckpointId>,
+    /// Whether the parent may be any checkpoint of the lineage (or none, to begin afresh) instead of its head. The new
+    /// checkpoint becomes the head; what it leaves aside stays in the history.
+    pub branch: bool,
     /// Proof of ownership; filled in by the runtime.
     pub fence: Option<Fence>,
     /// What the step was. [`StepKind::Effects`] makes no checkpoint.
@@ -205,17 +208,19 @@ pub trait StepLog: Send + Sync {
     /// Writes one step: all of it, or nothing.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] when the fence is stale, [`StoreError::StaleParent`] when the parent is not the head of its
-    /// lineage, [`StoreError::DiskFull`] and others when the database fails. Nothing is written then.
+    /// [`StoreError::Fenced`] when the fence is stale; [`StoreError::StaleParent`] when the parent is not the head of its
+    /// lineage; for a branch [`StoreError::NotFound`] when it is not in the lineage; [`StoreError::ThreadBusy`] for an edit
+    /// beside a live run; [`StoreError::ModeMismatch`]; [`StoreError::DiskFull`] and others when the database fails.
+    /// Nothing is written then.
     async fn commit(&self, commit: StepCommit) -> Result<Committed, StoreError>;
 
     /// A checkpoint of a lineage, the head when `at` is `None`. `Ok(None)` when the lineage is empty.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when `at` names no checkpoint of the lineage.
+    /// [`StoreError::NotFound`] when `at` names no checkpoint of the lineage; [`StoreError::ModeMismatch`].
     async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError>;
 
-    /// Checkpoints of a lineage, newest first, at most `limit`, those before `before` when given.
+    /// Checkpoints of a lineage on all its branches, newest first, at most `limit`, those before `before` when given.
     ///
     /// # Errors
     /// When the database fails.

@@ -125,7 +125,13 @@ impl ThreadState {
         merge_tool_artifacts(&mut self.tool_artifacts, update.tool_artifacts.as_deref());
         merge_artifacts(&mut self.tool_artifact_processed, update.tool_artifact_processed.as_deref());
         merge_task_notes(&mut self.task_notes, update.task_notes.as_ref());
-        self.private.extend(update.private.iter().map(|(k, v)| (k.clone(), v.clone())));
+        for (name, value) in &update.private {
+            if value.is_null() {
+                self.private.remove(name);
+            } else {
+                self.private.insert(name.clone(), value.clone());
+            }
+        }
         for channel in &update.remove {
             self.clear(*channel);
         }

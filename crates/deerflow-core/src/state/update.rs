@@ -112,7 +112,7 @@ pub struct StateUpdate {
     pub background_tasks: Option<Vec<JsonMap>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_response: Option<Value>,
-    /// Private state of middlewares, by the middleware's name; last write wins.
+    /// Private state of middlewares, by the middleware's name; last write wins, `null` removes.
     #[serde(rename = "__private", skip_serializing_if = "BTreeMap::is_empty")]
     pub private: BTreeMap<String, Value>,
     /// Channels to empty after the writes; the only way to end a goal.

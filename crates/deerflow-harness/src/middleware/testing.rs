@@ -1,7 +1,12 @@
 //! What the tests of the middlewares share.
 
-use deerflow_agent::RunContext;
-use deerflow_core::{EventSink, RunId, ThreadId, UserId};
+use deerflow_agent::{RunContext, Start};
+use deerflow_core::{
+    ChatModel, ChatRequest, EventSink, Message, ModelError, ModelEvent, ModelInfo, ModelTurn, RunId, StateUpdate,
+    ThreadId, UserId,
+};
+use futures::stream::{self, BoxStream, StreamExt};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) fn context() -> RunContext {
@@ -16,4 +21,41 @@ pub(crate) fn context_with(events: EventSink) -> RunContext {
         CancellationToken::new(),
         events,
     )
+}
+
+/// The start of a run with a user's message.
+pub(crate) fn says(text: &str) -> Start {
+    Start::Input(StateUpdate::messages([Message::human(text)]))
+}
+
+/// Says one turn after the other, and keeps what it was asked.
+pub(crate) struct Script {
+    info: ModelInfo,
+    turns: Mutex<Vec<Message>>,
+    requests: Mutex<Vec<ChatRequest>>,
+}
+
+pub(crate) fn script(turns: Vec<Message>) -> Arc<Script> {
+    Arc::new(Script {
+        info: ModelInfo::default(),
+        turns: Mutex::new(turns.into_iter().rev().collect()),
+        requests: Mutex::default(),
+    })
+}
+
+impl Script {
+    pub(crate) fn requests(&self) -> MutexGuard<'_, Vec<ChatRequest>> {
+        self.requests.lock().unwrap()
+    }
+}
+
+impl ChatModel for Script {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+    fn stream(&self, request: ChatRequest, _: CancellationToken) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.requests.lock().unwrap().push(request);
+        let message = self.turns.lock().unwrap().pop().unwrap_or_else(|| Message::ai("end of script"));
+        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
+    }
 }

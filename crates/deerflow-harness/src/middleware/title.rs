@@ -1,10 +1,10 @@
 //! Names a thread after its first exchange.
 
 use async_trait::async_trait;
-use deerflow_agent::{Hook, Middleware, RunContext};
+use deerflow_agent::{Hook, Middleware, RunContext, side_call};
 use deerflow_config::Section;
 use deerflow_core::message::kwargs;
-use deerflow_core::{AgentError, ChatModel, ChatRequest, Message, ModelEvent, StateUpdate, ThreadState, text};
+use deerflow_core::{AgentError, ChatModel, ChatRequest, Message, StateUpdate, ThreadState, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -70,17 +70,9 @@ impl TitleMiddleware {
             .replace("{user_msg}", text::head(user, 500))
             .replace("{assistant_msg}", text::head(assistant, 500));
         let request = ChatRequest { messages: vec![Arc::new(Message::human(prompt))], ..ChatRequest::default() };
-        let mut stream = model.stream(request, ctx.cancel.child_token());
-        let answer = async {
-            use futures::StreamExt as _;
-            while let Some(event) = stream.next().await {
-                if let Ok(ModelEvent::Finished(turn)) = event {
-                    return Some(turn.message.text().into_owned());
-                }
-            }
-            None
-        };
-        let title = tokio::time::timeout(MODEL_TIMEOUT, answer).await.ok()??;
+        // Whatever goes wrong, the thread gets its title from the first message instead.
+        let answer = side_call(ctx, model, request, "middleware:title", MODEL_TIMEOUT).await.ok()?;
+        let title = answer.text().into_owned();
         let title = title.trim().trim_matches(['"', '\'', '“', '”', '「', '」', '*', '#']).trim();
         let line = title.lines().next().unwrap_or_default().trim();
         (!line.is_empty()).then(|| text::ellipsis(line, self.config.max_chars as usize))

@@ -4,6 +4,7 @@ use super::fetch;
 use super::steps::StepRow;
 use crate::error::{Place, damaged};
 use crate::pack::{Hash, PackedFrame, Shelf};
+use crate::path::segments;
 use deerflow_core::ports::StepKind;
 use deerflow_core::{StateUpdate, StoreError, ThreadState};
 use sqlx::{Row as _, SqliteConnection};
@@ -11,11 +12,9 @@ use sqlx::{Row as _, SqliteConnection};
 /// More than this is replayed off the reactor, in bytes of content.
 const SMALL_BYTES: usize = 64 * 1024;
 
-const SNAPSHOT: &str = "
-    SELECT ordinal, messages, channels FROM snapshots WHERE lineage_key = $1 AND ordinal <= $2
-        ORDER BY ordinal DESC LIMIT 1";
+const SNAPSHOT: &str = "SELECT messages, channels FROM snapshots WHERE lineage_key = $1 AND ordinal = $2";
 const STEPS: &str = "
-    SELECT ordinal, kind, updates FROM steps WHERE lineage_key = $1 AND ordinal > $2 AND ordinal <= $3 ORDER BY ordinal";
+    SELECT ordinal, kind, updates FROM steps WHERE lineage_key = $1 AND ordinal BETWEEN $2 AND $3 ORDER BY ordinal";
 
 /// What a state is rebuilt from.
 pub(crate) struct Log {
@@ -27,48 +26,53 @@ pub(crate) struct Log {
 /// Reads what the state at a checkpoint is rebuilt from.
 pub(crate) async fn log(view: &mut SqliteConnection, place: &Place, at: &StepRow) -> Result<Log, StoreError> {
     let explain = |error: sqlx::Error| place.explain(&error);
-    let row = sqlx::query(SNAPSHOT)
-        .bind(at.lineage_key)
-        .bind(at.ordinal)
-        .fetch_optional(&mut *view)
-        .await
-        .map_err(explain)?;
+    let mut segments = segments(view, at.lineage_key, at.ordinal).await.map_err(explain)?;
+    segments.reverse();
     let mut wanted = Vec::new();
-    let (snapshot, mut last) = match row {
-        None => (None, -1_i64),
-        Some(row) => {
-            let hashes = Hash::list(&row.try_get::<Vec<u8>, _>(1).map_err(explain)?)?;
-            let frame = PackedFrame::parse_channels(&row.try_get::<String, _>(2).map_err(explain)?)?;
+    let snapshot = match segments.first().and_then(|segment| segment.snapshot) {
+        None => None,
+        Some(ordinal) => {
+            let query = sqlx::query(SNAPSHOT).bind(at.lineage_key).bind(ordinal);
+            let row = query.fetch_one(&mut *view).await.map_err(explain)?;
+            let hashes = Hash::list(&row.try_get::<Vec<u8>, _>(0).map_err(explain)?)?;
+            let frame = PackedFrame::parse_channels(&row.try_get::<String, _>(1).map_err(explain)?)?;
             wanted.extend_from_slice(&hashes);
             frame.references(&mut wanted);
-            (Some((hashes, frame)), row.try_get(0).map_err(explain)?)
+            Some((hashes, frame))
         }
     };
-    let rows = sqlx::query(STEPS)
-        .bind(at.lineage_key)
-        .bind(last)
-        .bind(at.ordinal)
-        .fetch_all(&mut *view)
-        .await
-        .map_err(explain)?;
-    let mut steps = Vec::with_capacity(rows.len());
-    for row in rows {
-        let ordinal: i64 = row.try_get(0).map_err(explain)?;
-        if ordinal != last + 1 {
-            return Err(StoreError::Damaged(format!("steps {} to {} are missing", last + 1, ordinal - 1)));
+    let mut steps = Vec::new();
+    for segment in segments {
+        let rows = sqlx::query(STEPS)
+            .bind(at.lineage_key)
+            .bind(segment.first())
+            .bind(segment.high)
+            .fetch_all(&mut *view)
+            .await
+            .map_err(explain)?;
+        let mut next = segment.first();
+        for row in rows {
+            let ordinal: i64 = row.try_get(0).map_err(explain)?;
+            if ordinal != next {
+                return Err(missing(next, ordinal - 1));
+            }
+            next = ordinal + 1;
+            let kind = crate::names::kind(&row.try_get::<String, _>(1).map_err(explain)?)?;
+            let frames = PackedFrame::parse_list(&row.try_get::<String, _>(2).map_err(explain)?)?;
+            frames.iter().for_each(|frame| frame.references(&mut wanted));
+            steps.push((kind, frames));
         }
-        last = ordinal;
-        let kind = crate::names::kind(&row.try_get::<String, _>(1).map_err(explain)?)?;
-        let frames = PackedFrame::parse_list(&row.try_get::<String, _>(2).map_err(explain)?)?;
-        frames.iter().for_each(|frame| frame.references(&mut wanted));
-        steps.push((kind, frames));
-    }
-    if last != at.ordinal {
-        return Err(StoreError::Damaged(format!("steps {} to {} are missing", last + 1, at.ordinal)));
+        if next != segment.high + 1 {
+            return Err(missing(next, segment.high));
+        }
     }
     let mut shelf = Shelf::default();
     fetch(view, place, at.thread_key, wanted, &mut shelf).await?;
     Ok(Log { snapshot, steps, shelf })
+}
+
+fn missing(first: i64, last: i64) -> StoreError {
+    StoreError::Damaged(format!("steps {first} to {last} are missing"))
 }
 
 impl Log {

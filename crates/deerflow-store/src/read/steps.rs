@@ -4,6 +4,7 @@ use super::fetch;
 use crate::error::{Place, damaged};
 use crate::names::{id, kind, next, unsigned};
 use crate::pack::{PackedFrame, Shelf};
+use crate::write::other_mode;
 use deerflow_core::ports::{Checkpoint, HistoryEntry, OpenEffect};
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, StoreError, ThreadState};
@@ -21,6 +22,7 @@ pub(crate) struct StepRow {
 #[derive(FromRow)]
 struct RawStep {
     thread_key: i64,
+    thread_id: String,
     mode: String,
     lineage_key: i64,
     head_ordinal: i64,
@@ -35,12 +37,9 @@ struct RawStep {
 }
 
 impl RawStep {
-    fn read(self) -> Result<StepRow, StoreError> {
-        if !matches!(self.mode.as_str(), "full" | "delta") {
-            return Err(StoreError::Damaged(format!(
-                "the thread is stored in mode {:?}, which this program does not know; hint: update the program",
-                self.mode
-            )));
+    fn read(self, place: &Place) -> Result<StepRow, StoreError> {
+        if self.mode != place.mode() {
+            return Err(other_mode(&self.thread_id, self.mode, place.mode()));
         }
         Ok(StepRow {
             thread_key: self.thread_key,
@@ -76,19 +75,19 @@ pub(crate) fn checkpoint(entry: HistoryEntry, state: ThreadState, open_effects: 
 }
 
 const HEAD: &str = "
-    SELECT t.thread_key, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
+    SELECT t.thread_key, t.thread_id, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
             s.step, s.next, s.created_at
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
         JOIN steps s ON s.lineage_key = l.lineage_key AND s.ordinal = l.head_ordinal
         WHERE t.thread_id = $1 AND l.namespace = $2";
 const AT: &str = "
-    SELECT t.thread_key, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
+    SELECT t.thread_key, t.thread_id, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
             s.step, s.next, s.created_at
         FROM steps s JOIN lineages l ON l.lineage_key = s.lineage_key
         JOIN threads t ON t.thread_key = l.thread_key
         WHERE s.checkpoint_id = $3 AND t.thread_id = $1 AND l.namespace = $2";
 const BEFORE: &str = "
-    SELECT t.thread_key, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
+    SELECT t.thread_key, t.thread_id, t.mode, l.lineage_key, l.head_ordinal, s.ordinal, s.checkpoint_id, s.parent, s.run_id, s.kind,
             s.step, s.next, s.created_at
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
         JOIN steps s ON s.lineage_key = l.lineage_key AND s.ordinal < $3
@@ -109,7 +108,7 @@ pub(crate) async fn step(
         None => query,
     };
     let row = query.fetch_optional(&mut *view).await.map_err(|error| place.explain(&error))?;
-    row.map(RawStep::read).transpose()
+    row.map(|row| row.read(place)).transpose()
 }
 
 /// Checkpoints, newest first.
@@ -135,7 +134,7 @@ pub(crate) async fn history(
         .fetch_all(&mut *view)
         .await
         .map_err(|error| place.explain(&error))?;
-    rows.into_iter().map(|row| row.read().map(|row| row.entry)).collect()
+    rows.into_iter().map(|row| row.read(place).map(|row| row.entry)).collect()
 }
 
 #[derive(FromRow)]

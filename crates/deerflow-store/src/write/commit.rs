@@ -1,57 +1,47 @@
-//! Steps, effects, the end of a run, snapshots.
+//! Steps.
 
 use super::Done;
-use super::content::{PackedEvents, insert_events, insert_pieces, pack_events};
+use super::content::{PackedEvents, pack_events};
+use super::effects::{EFFECTS, EFFECTS_ALONE, effects_only, pack_effects};
+use super::finish::{end_run, fence_thread};
+use super::inputs::{acknowledge, applied_ids};
+use super::runs::busy;
 use crate::error::Fault;
-use crate::names::{kind_name, next_name, now, signed, thread_status, unsigned};
-use crate::pack::{Block, Pile, pack_frames, pack_update, resolve_ids};
-use crate::snapshot::{LogPosition, Snapshot};
-use deerflow_core::ports::{Committed, EffectRecord, Fence, NewJournalRow, RunOutcome, StepCommit, StepKind};
+use crate::names::{kind_name, next_name, now, signed, unsigned};
+use crate::pack::{Block, Pile, pack_frames, resolve_ids};
+use crate::path::{STEP_ROW_BYTES, path_log};
+use crate::snapshot::LogPosition;
+use deerflow_core::ports::{Committed, Fence, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, RunId, StoreError};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 /// Run id of journal rows that belong to no run: those of an edit from outside.
 pub(crate) const NO_RUN: &str = "-";
 
-/// What a step costs on disk beyond its updates, ids and indexes together, in bytes. Part of the log's weight.
-const STEP_ROW_BYTES: i64 = 200;
-
 /// A step with references, ready to be written.
 #[derive(Debug)]
 pub(crate) struct CommitOp {
-    lineage: Lineage,
-    parent: Option<CheckpointId>,
-    fence: Option<Fence>,
+    pub(super) lineage: Lineage,
+    pub(super) parent: Option<CheckpointId>,
+    pub(super) fence: Option<Fence>,
     run_id: Option<RunId>,
+    branch: bool,
     kind: StepKind,
     step: u64,
     next: Next,
     id: CheckpointId,
-    now: i64,
+    pub(super) now: i64,
     updates: String,
     title: Option<String>,
-    mode: &'static str,
-    effects: Vec<PackedEffect>,
-    events: PackedEvents,
+    pub(super) mode: &'static str,
+    pub(super) effects: String,
+    pub(super) events: PackedEvents,
+    /// Ids of the run inputs that the updates apply: a JSON list.
+    applied: Option<String>,
     outcome: Option<RunOutcome>,
     pub(crate) pieces: Block,
-}
-
-/// The end of a run without a step.
-#[derive(Debug)]
-pub(crate) struct FinishOp {
-    fence: Fence,
-    outcome: RunOutcome,
-    events: PackedEvents,
-    pieces: Block,
-}
-
-#[derive(Debug)]
-enum PackedEffect {
-    Started { step: u64, index: usize, call_id: String, tool: String, fingerprint: Option<String> },
-    Finished { step: u64, index: usize, update: String, end_run: bool },
 }
 
 impl CommitOp {
@@ -60,14 +50,14 @@ impl CommitOp {
         let mut pile = Pile::default();
         resolve_ids(&mut commit.updates, &commit.state);
         let updates = pack_frames(&commit.updates, &mut pile)?;
-        let effects =
-            commit.effects.into_iter().map(|effect| pack_effect(effect, &mut pile)).collect::<Result<_, _>>()?;
+        let effects = pack_effects(commit.effects, &mut pile)?;
         let events = pack_events(&commit.events, &mut pile)?;
         Ok(Self {
             lineage: commit.lineage,
             parent: commit.parent,
             run_id: commit.run_id.or_else(|| commit.fence.as_ref().map(|fence| fence.run_id.clone())),
             fence: commit.fence,
+            branch: commit.branch,
             kind: commit.kind,
             step: commit.step,
             next: commit.next,
@@ -78,41 +68,24 @@ impl CommitOp {
             mode,
             effects,
             events,
+            applied: applied_ids(&commit.updates),
             outcome: commit.outcome,
             pieces: pile.into_block(),
         })
     }
 
-    fn run_text(&self) -> &str {
+    pub(super) fn run_text(&self) -> &str {
         self.run_id.as_ref().map_or(NO_RUN, RunId::as_str)
     }
 
-    fn parent_text(&self) -> &str {
+    pub(super) fn parent_text(&self) -> &str {
         self.parent.as_ref().map_or("", CheckpointId::as_str)
     }
-}
 
-impl FinishOp {
-    pub(crate) fn pack(fence: Fence, outcome: RunOutcome, rows: &[NewJournalRow]) -> Result<Self, StoreError> {
-        let mut pile = Pile::default();
-        let events = pack_events(rows, &mut pile)?;
-        Ok(Self { fence, outcome, events, pieces: pile.into_block() })
+    /// Whether it is an edit beside a tool batch that was cut off, which stays open.
+    fn keeps_batch(&self) -> bool {
+        self.kind == StepKind::Edit && self.next == Next::Tools
     }
-}
-
-fn pack_effect(effect: EffectRecord, pile: &mut Pile) -> Result<PackedEffect, StoreError> {
-    Ok(match effect {
-        EffectRecord::Started { step, index, call_id, tool, fingerprint } => PackedEffect::Started {
-            step,
-            index,
-            call_id,
-            tool,
-            fingerprint: fingerprint.map(|value| value.to_string()),
-        },
-        EffectRecord::Finished { step, index, update, end_run } => {
-            PackedEffect::Finished { step, index, update: pack_update(&update, pile)?, end_run }
-        }
-    })
 }
 
 // Parameters of the statements below: $1 thread, $2 namespace, $3 parent, $4 fence's run, $5 its epoch. The fence holds
@@ -132,16 +105,28 @@ const OPEN_THREAD: &str = "
     INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
         VALUES ($1, 'default', '{}', 'idle', $2, 0, $3, $3) ON CONFLICT (thread_id) DO NOTHING";
 
-/// A step in one round trip: moves the head if parent and fence hold, counts the journal, writes step, content and journal
-/// rows, and settles open effects (a model turn cannot follow an open batch; any other step settles it). All but the first
-/// statement do nothing unless that one did something: the new checkpoint id is in no lineage then.
-const STEP: &str = "
+/// Moves the head if parent, fence and mode hold, and no run is live beside an edit from outside.
+macro_rules! step_head {
+    () => {
+        "
     UPDATE lineages SET head_id = $6, head_ordinal = head_ordinal + 1, log_bytes = log_bytes + $13
-        WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1) AND namespace = $2 AND head_id = $3
+        WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1 AND mode = $19)
+            AND namespace = $2 AND head_id = $3
             AND ($4 IS NULL OR EXISTS (
                 SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = lineages.thread_key
                     AND status IN ('pending', 'running')))
-        RETURNING lineage_key, thread_key, head_ordinal, log_bytes, snapshot_ordinal, snapshot_channels;
+            AND ($8 <> 'edit' OR $4 IS NOT NULL OR NOT EXISTS (
+                SELECT 1 FROM runs WHERE runs.thread_key = lineages.thread_key AND status IN ('pending', 'running')))
+        RETURNING lineage_key, thread_key, head_ordinal, log_bytes, snapshot_ordinal, snapshot_channels;"
+    };
+}
+
+/// Counts the journal, writes step, content and journal rows, and settles open effects (a model turn cannot follow an open
+/// batch; what becomes of it beside an edit is decided later; any other step settles it). All of it does nothing unless
+/// the head was moved: the new checkpoint id is in no lineage then.
+macro_rules! step_rest {
+    () => {
+        "
     INSERT INTO steps (lineage_key, ordinal, checkpoint_id, parent, run_id, kind, step, next, created_at, updates)
         SELECT l.lineage_key, l.head_ordinal, $6, NULLIF($3, ''), $7, $8, $9, $10, $11, $12
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
@@ -160,66 +145,98 @@ const STEP: &str = "
             row.value ->> 2, $11
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($18) row
         WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6;
-    DELETE FROM effects WHERE $8 <> 'model' AND lineage_key = (
+    DELETE FROM effects WHERE $8 NOT IN ('model', 'edit') AND lineage_key = (
         SELECT l.lineage_key FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
-        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6)";
+        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6)"
+    };
+}
+/// A step in one round trip.
+const STEP: &str = concat!(step_head!(), step_rest!());
+/// The same as a transaction of its own, in one call of the driver: each costs two changes of thread.
+const STEP_ALONE: &str = concat!("BEGIN IMMEDIATE;", step_head!(), step_rest!(), ";COMMIT");
+/// What follows when the head has been moved otherwise.
+const STEP_REST: &str = step_rest!();
 
-/// The same checks without moving the head.
-const HEAD: &str = "
-    SELECT l.lineage_key, l.thread_key, l.head_ordinal, t.last_seq
+/// The lineage, its head, and where the parent lies.
+const BASE: &str = "
+    SELECT l.lineage_key, l.head_id, base.ordinal
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key
-        WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $3
+        LEFT JOIN steps base ON base.lineage_key = l.lineage_key AND base.checkpoint_id = $3
+        WHERE t.thread_id = $1 AND l.namespace = $2";
+/// Moves the head off to a step whose parent was not the head.
+const BRANCH_HEAD: &str = "
+    UPDATE lineages SET head_id = $6, head_ordinal = head_ordinal + 1, log_bytes = $13 + $20, snapshot_ordinal = $21,
+            snapshot_channels = $22
+        WHERE thread_key = (SELECT thread_key FROM threads WHERE thread_id = $1 AND mode = $19) AND namespace = $2
             AND ($4 IS NULL OR EXISTS (
-                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
-                    AND status IN ('pending', 'running')))";
+                SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = lineages.thread_key
+                    AND status IN ('pending', 'running')))
+            AND ($8 <> 'edit' OR $4 IS NOT NULL OR NOT EXISTS (
+                SELECT 1 FROM runs WHERE runs.thread_key = lineages.thread_key AND status IN ('pending', 'running')))
+        RETURNING lineage_key, thread_key, head_ordinal, log_bytes, snapshot_ordinal, snapshot_channels";
 
-const FENCE: &str = "SELECT t.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
-    WHERE r.run_id = $1 AND r.epoch = $2 AND r.status IN ('pending', 'running')";
-const COUNT_EVENTS: &str = "UPDATE threads SET last_seq = last_seq + $2 WHERE thread_key = $1 RETURNING last_seq";
+const WHY: &str = "
+    SELECT t.mode, live.run_id, live.worker_label FROM threads t
+        LEFT JOIN runs live ON live.thread_key = t.thread_key AND live.status IN ('pending', 'running')
+        WHERE t.thread_id = $1";
 
 /// Why a write was refused: the fence first, since a run that lost its thread must not look at the head.
-async fn refusal(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Fault, sqlx::Error> {
+pub(super) async fn refusal(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Fault, sqlx::Error> {
+    let thread_id = op.lineage.thread_id.as_str();
     if let Some(fence) = &op.fence
-        && fence_thread(conn, fence, Some(op.lineage.thread_id.as_str())).await?.is_none()
+        && fence_thread(conn, fence, Some(thread_id)).await?.is_none()
     {
         return Ok(Fault::Refused(StoreError::Fenced { run_id: fence.run_id.to_string() }));
     }
+    let why = sqlx::query(WHY).bind(thread_id.to_owned()).fetch_optional(&mut *conn).await?;
+    if let Some(why) = why {
+        let mode: String = why.try_get(0)?;
+        if mode != op.mode {
+            return Ok(Fault::Refused(other_mode(thread_id, mode, op.mode)));
+        }
+        if let Some(live) = why.try_get::<Option<String>, _>(1)?.filter(|_| op.kind == StepKind::Edit) {
+            return Ok(Fault::Refused(busy(thread_id, live, why.try_get(2)?)));
+        }
+    }
     let parent = op.parent.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string);
-    Ok(Fault::Refused(StoreError::StaleParent { thread_id: op.lineage.thread_id.to_string(), parent }))
+    Ok(Fault::Refused(if op.branch {
+        StoreError::NotFound { what: "checkpoint", id: parent }
+    } else {
+        StoreError::StaleParent { thread_id: thread_id.to_owned(), parent }
+    }))
 }
 
-/// The thread of a run that is live under this fence.
-async fn fence_thread(
-    conn: &mut SqliteConnection,
-    fence: &Fence,
-    thread_id: Option<&str>,
-) -> Result<Option<i64>, sqlx::Error> {
-    let row = sqlx::query(FENCE)
-        .bind(fence.run_id.as_str().to_owned())
-        .bind(signed(fence.epoch))
-        .fetch_optional(&mut *conn)
-        .await?;
-    let Some(row) = row else { return Ok(None) };
-    let key: i64 = row.try_get(0)?;
-    let Some(thread_id) = thread_id else { return Ok(Some(key)) };
-    let same = sqlx::query("SELECT 1 FROM threads WHERE thread_key = $1 AND thread_id = $2")
-        .bind(key)
-        .bind(thread_id.to_owned())
-        .fetch_optional(&mut *conn)
-        .await?;
-    Ok(same.map(|_| key))
+/// The thread is marked for another mode than this process works in.
+pub(crate) fn other_mode(thread_id: &str, found: String, configured: &str) -> StoreError {
+    StoreError::ModeMismatch { thread_id: thread_id.to_owned(), found, configured: configured.to_owned() }
 }
 
 pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
     if op.parent.is_none() {
         open(conn, op).await?;
     }
-    if op.kind == StepKind::Effects {
-        return effects_only(conn, op).await;
+    match op.kind {
+        StepKind::Effects => effects_only(conn, op, EFFECTS).await,
+        _ if op.branch => branch(conn, op).await,
+        _ => step(conn, op, STEP).await,
     }
-    let count = op.events.count;
+}
+
+/// The same as a transaction of its own, when one call suffices for it. What it read of a refusal's reason may be newer.
+pub(super) async fn commit_alone(conn: &mut SqliteConnection, op: &CommitOp) -> Option<Result<Done, Fault>> {
+    let more = op.parent.is_none() || op.branch || op.applied.is_some() || op.outcome.is_some();
+    match op.kind {
+        _ if more => None,
+        StepKind::Edit => None,
+        StepKind::Effects => Some(effects_only(conn, op, EFFECTS_ALONE).await),
+        _ => Some(step(conn, op, STEP_ALONE).await),
+    }
+}
+
+/// The parameters of a step.
+fn bound<'q>(sql: &'static str, op: &CommitOp) -> sqlx::query::Query<'q, Sqlite, SqliteArguments> {
     let fence = op.fence.as_ref();
-    let rows = sqlx::query(STEP)
+    sqlx::query(sql)
         .bind(op.lineage.thread_id.as_str().to_owned())
         .bind(op.lineage.namespace.clone())
         .bind(op.parent_text().to_owned())
@@ -233,18 +250,72 @@ pub(super) async fn commit(conn: &mut SqliteConnection, op: &CommitOp) -> Result
         .bind(op.now)
         .bind(op.updates.clone())
         .bind(op.updates.len() as i64 + STEP_ROW_BYTES)
-        .bind(count)
+        .bind(op.events.count)
         .bind(op.title.clone())
         .bind(op.pieces.index.clone())
         .bind(op.pieces.data.clone())
         .bind(op.events.rows.clone())
-        .fetch_all(&mut *conn)
-        .await?;
+        .bind(op.mode)
+}
+
+async fn step(conn: &mut SqliteConnection, op: &CommitOp, sql: &'static str) -> Result<Done, Fault> {
+    let rows = bound(sql, op).fetch_all(&mut *conn).await?;
     let [moved, counted] = rows.as_slice() else { return Err(refusal(conn, op).await?) };
-    let position = log_position(moved)?;
-    let last_seq: i64 = counted.try_get(0)?;
+    stepped(conn, op, log_position(moved)?, counted.try_get(0)?, op.keeps_batch()).await
+}
+
+/// A step on any checkpoint of the lineage. Its log is that of the way to it, so that a load never replays more than
+/// elsewhere; a snapshot may come the sooner for it, one more for a branch at most.
+async fn branch(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
+    let row = sqlx::query(BASE)
+        .bind(op.lineage.thread_id.as_str().to_owned())
+        .bind(op.lineage.namespace.clone())
+        .bind(op.parent_text().to_owned())
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(row) = row else { return Err(refusal(conn, op).await?) };
+    if row.try_get::<String, _>(1)? == op.parent_text() {
+        return step(conn, op, STEP).await;
+    }
+    let lineage_key: i64 = row.try_get(0)?;
+    let base = match (row.try_get::<Option<i64>, _>(2)?, &op.parent) {
+        (Some(ordinal), _) => ordinal,
+        (None, None) => -1,
+        (None, Some(_)) => return Err(refusal(conn, op).await?),
+    };
+    let log = path_log(conn, lineage_key, base).await?;
+    let query = bound(BRANCH_HEAD, op).bind(log.bytes).bind(log.snapshot_ordinal).bind(log.snapshot_channels);
+    let Some(moved) = query.fetch_optional(&mut *conn).await? else { return Err(refusal(conn, op).await?) };
+    let position = log_position(&moved)?;
+    sqlx::query("INSERT INTO branches (lineage_key, ordinal, base_ordinal) VALUES ($1, $2, $3)")
+        .bind(lineage_key)
+        .bind(position.ordinal)
+        .bind(base)
+        .execute(&mut *conn)
+        .await?;
+    let rows = bound(STEP_REST, op).fetch_all(&mut *conn).await?;
+    let [counted] = rows.as_slice() else { return Err(sqlx::Error::RowNotFound.into()) };
+    stepped(conn, op, position, counted.try_get(0)?, false).await
+}
+
+/// What is done when a step is written.
+async fn stepped(
+    conn: &mut SqliteConnection,
+    op: &CommitOp,
+    position: LogPosition,
+    last_seq: i64,
+    keeps_batch: bool,
+) -> Result<Done, Fault> {
+    if op.kind == StepKind::Edit || op.branch {
+        let sql = if keeps_batch {
+            "UPDATE effects SET ordinal = ordinal + 1 WHERE lineage_key = $1"
+        } else {
+            "DELETE FROM effects WHERE lineage_key = $1"
+        };
+        sqlx::query(sql).bind(position.lineage_key).execute(&mut *conn).await?;
+    }
     settle(conn, op, position.thread_key, last_seq).await?;
-    Ok(Done::Committed(committed(Some(op.id.clone()), last_seq, count)?, Some(position)))
+    Ok(Done::Committed(committed(Some(op.id.clone()), last_seq, op.events.count)?, Some(position)))
 }
 
 async fn open(conn: &mut SqliteConnection, op: &CommitOp) -> Result<(), sqlx::Error> {
@@ -277,111 +348,22 @@ fn log_position(row: &SqliteRow) -> Result<LogPosition, sqlx::Error> {
     })
 }
 
-fn committed(id: Option<CheckpointId>, last_seq: i64, count: i64) -> Result<Committed, StoreError> {
+pub(super) fn committed(id: Option<CheckpointId>, last_seq: i64, count: i64) -> Result<Committed, StoreError> {
     let last = unsigned(last_seq)?;
     let first = unsigned(last_seq - count + 1)?;
     Ok(Committed { checkpoint_id: id, seqs: (first..=last).collect(), last_seq: last })
 }
 
-async fn effects_only(conn: &mut SqliteConnection, op: &CommitOp) -> Result<Done, Fault> {
-    let fence = op.fence.as_ref();
-    let head = sqlx::query(HEAD)
-        .bind(op.lineage.thread_id.as_str().to_owned())
-        .bind(op.lineage.namespace.clone())
-        .bind(op.parent_text().to_owned())
-        .bind(fence.map(|fence| fence.run_id.as_str().to_owned()))
-        .bind(fence.map(|fence| signed(fence.epoch)))
-        .fetch_optional(&mut *conn)
-        .await?;
-    let Some(head) = head else { return Err(refusal(conn, op).await?) };
-    let lineage_key: i64 = head.try_get(0)?;
-    let thread_key: i64 = head.try_get(1)?;
-    let ordinal: i64 = head.try_get(2)?;
-    let mut last_seq: i64 = head.try_get(3)?;
-    let count = op.events.count;
-    if count > 0 {
-        let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
-        last_seq = row.try_get(0)?;
-    }
-    insert_pieces(conn, thread_key, &op.pieces).await?;
-    for effect in &op.effects {
-        write_effect(conn, op, lineage_key, ordinal, effect).await?;
-    }
-    insert_events(conn, thread_key, op.run_text(), op.now, last_seq - count + 1, &op.events).await?;
-    settle(conn, op, thread_key, last_seq).await?;
-    Ok(Done::Committed(committed(op.parent.clone(), last_seq, count)?, None))
-}
-
-const EFFECT_STARTED: &str = "
-    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, fingerprint, end_run)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)
-        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET ordinal = excluded.ordinal,
-            call_id = excluded.call_id, tool = excluded.tool, fingerprint = excluded.fingerprint";
-const EFFECT_FINISHED: &str = "
-    INSERT INTO effects (lineage_key, run_id, step, call_index, ordinal, call_id, tool, finished, end_run)
-        VALUES ($1, $2, $3, $4, $5, '', '', $6, $7)
-        ON CONFLICT (lineage_key, run_id, step, call_index) DO UPDATE SET finished = excluded.finished,
-            end_run = excluded.end_run";
-
-async fn write_effect(
+/// What goes with the last step of a run, or an edit.
+pub(super) async fn settle(
     conn: &mut SqliteConnection,
     op: &CommitOp,
-    lineage_key: i64,
-    ordinal: i64,
-    effect: &PackedEffect,
-) -> Result<(), sqlx::Error> {
-    let (sql, step, index) = match effect {
-        PackedEffect::Started { step, index, .. } => (EFFECT_STARTED, step, index),
-        PackedEffect::Finished { step, index, .. } => (EFFECT_FINISHED, step, index),
-    };
-    let query = sqlx::query(sql)
-        .bind(lineage_key)
-        .bind(op.run_text().to_owned())
-        .bind(signed(*step))
-        .bind(signed(*index as u64))
-        .bind(ordinal);
-    let query = match effect {
-        PackedEffect::Started { call_id, tool, fingerprint, .. } => {
-            query.bind(call_id.clone()).bind(tool.clone()).bind(fingerprint.clone())
-        }
-        PackedEffect::Finished { update, end_run, .. } => query.bind(update.clone()).bind(i64::from(*end_run)),
-    };
-    query.execute(&mut *conn).await?;
-    Ok(())
-}
-
-const END_RUN: &str = "
-    UPDATE runs SET status = $2, error = $3, stop_reason = $4, usage = $5, updated_at = $6, last_seq = $7
-        WHERE run_id = $1;
-    UPDATE threads SET status = $8, updated_at = $6 WHERE thread_key = $9";
-
-async fn end_run(
-    conn: &mut SqliteConnection,
-    run_id: &RunId,
-    outcome: &RunOutcome,
-    now: i64,
     thread_key: i64,
     last_seq: i64,
 ) -> Result<(), sqlx::Error> {
-    let usage = serde_json::to_string(&outcome.usage).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    sqlx::query(END_RUN)
-        .bind(run_id.as_str().to_owned())
-        .bind(outcome.status.as_str())
-        .bind(outcome.error.clone())
-        .bind(outcome.stop_reason.clone())
-        .bind(usage)
-        .bind(now)
-        .bind(outcome.status.is_terminal().then_some(last_seq))
-        .bind(thread_status(outcome.status))
-        .bind(thread_key)
-        // Rows are collected rather than counted: the text holds two statements.
-        .fetch_all(&mut *conn)
-        .await?;
-    Ok(())
-}
-
-/// What goes with the last step of a run, or an edit.
-async fn settle(conn: &mut SqliteConnection, op: &CommitOp, thread_key: i64, last_seq: i64) -> Result<(), sqlx::Error> {
+    if let (Some(applied), Some(run_id)) = (&op.applied, &op.run_id) {
+        acknowledge(conn, thread_key, run_id, applied).await?;
+    }
     if let (Some(outcome), Some(run_id)) = (&op.outcome, &op.run_id) {
         end_run(conn, run_id, outcome, op.now, thread_key, last_seq).await?;
     } else if op.kind == StepKind::Edit {
@@ -392,54 +374,4 @@ async fn settle(conn: &mut SqliteConnection, op: &CommitOp, thread_key: i64, las
             .await?;
     }
     Ok(())
-}
-
-pub(super) async fn finish(conn: &mut SqliteConnection, op: &FinishOp) -> Result<Done, Fault> {
-    let Some(thread_key) = fence_thread(conn, &op.fence, None).await? else {
-        return Err(StoreError::Fenced { run_id: op.fence.run_id.to_string() }.into());
-    };
-    let (now, count) = (now(), op.events.count);
-    let row = sqlx::query(COUNT_EVENTS).bind(thread_key).bind(count).fetch_one(&mut *conn).await?;
-    let last_seq: i64 = row.try_get(0)?;
-    insert_pieces(conn, thread_key, &op.pieces).await?;
-    insert_events(conn, thread_key, op.fence.run_id.as_str(), now, last_seq - count + 1, &op.events).await?;
-    end_run(conn, &op.fence.run_id, &op.outcome, now, thread_key, last_seq).await?;
-    Ok(Done::Nothing)
-}
-
-/// Nothing when the thread is gone, or another snapshot came first: it is an accelerator.
-const SNAPSHOT: &str = "
-    INSERT INTO snapshots (lineage_key, ordinal, messages, channels)
-        SELECT lineage_key, $2, $3, $4 FROM lineages
-        WHERE lineage_key = $1 AND thread_key = $5 AND snapshot_ordinal = $7
-            AND EXISTS (SELECT 1 FROM steps WHERE lineage_key = $1 AND ordinal = $2 AND checkpoint_id = $6)
-        ON CONFLICT (lineage_key, ordinal) DO NOTHING";
-const SNAPSHOT_TAKEN: &str = "
-    UPDATE lineages SET snapshot_ordinal = $2, snapshot_channels = $3, log_bytes = log_bytes - $4 WHERE lineage_key = $1";
-
-pub(super) async fn snapshot(conn: &mut SqliteConnection, snapshot: &Snapshot) -> Result<Done, Fault> {
-    let at = snapshot.at;
-    let written = sqlx::query(SNAPSHOT)
-        .bind(at.lineage_key)
-        .bind(at.ordinal)
-        .bind(snapshot.messages.clone())
-        .bind(snapshot.channels.clone())
-        .bind(at.thread_key)
-        .bind(snapshot.id.as_str().to_owned())
-        .bind(at.snapshot_ordinal)
-        .execute(&mut *conn)
-        .await?
-        .rows_affected();
-    if written == 0 {
-        return Ok(Done::Nothing);
-    }
-    insert_pieces(conn, at.thread_key, &snapshot.pieces).await?;
-    sqlx::query(SNAPSHOT_TAKEN)
-        .bind(at.lineage_key)
-        .bind(at.ordinal)
-        .bind(snapshot.channels.len() as i64)
-        .bind(at.log_bytes)
-        .execute(&mut *conn)
-        .await?;
-    Ok(Done::Nothing)
 }

@@ -1,10 +1,11 @@
 //! Admission and ownership of runs.
 
 use super::Done;
+use super::commit::other_mode;
 use crate::error::{Fault, damaged};
 use crate::names::{now, signed, thread_status};
 use crate::pack::{Block, Pile, pack_update};
-use deerflow_core::ports::{Fence, NewRun, Worker};
+use deerflow_core::ports::{Fence, NewRun, ROLLED_BACK, Worker};
 use deerflow_core::{RunId, RunStatus, StoreError, Usage};
 use sqlx::{Row as _, SqliteConnection};
 
@@ -31,7 +32,8 @@ impl AdmitOp {
 
 /// The thread, its live run, the run of this key, and whether the id is taken, in one look. Always one row.
 const LOOK: &str = "
-    SELECT t.user_id, live.run_id, live.worker_label, keyed.run_id, EXISTS (SELECT 1 FROM runs WHERE run_id = $3)
+    SELECT t.user_id, live.run_id, live.worker_label, keyed.run_id, EXISTS (SELECT 1 FROM runs WHERE run_id = $3),
+            t.mode
         FROM (SELECT 1) LEFT JOIN threads t ON t.thread_id = $1
         LEFT JOIN runs live ON live.thread_key = t.thread_key AND live.status IN ('pending', 'running')
         LEFT JOIN runs keyed ON keyed.thread_key = t.thread_key AND keyed.idempotency_key = $2";
@@ -60,6 +62,9 @@ pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<D
         && owner != run.user_id.as_str()
     {
         return Err(StoreError::NotFound { what: "thread", id: run.thread_id.to_string() }.into());
+    }
+    if let Some(mode) = row.try_get::<Option<String>, _>(5)?.filter(|mode| mode != op.mode) {
+        return Err(other_mode(run.thread_id.as_str(), mode, op.mode).into());
     }
     if let Some(known) = row.try_get::<Option<String>, _>(3)? {
         return Ok(Done::Run(crate::names::id(known)?));
@@ -91,12 +96,12 @@ pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<D
     Ok(Done::Admitted { created_at: now })
 }
 
-fn busy(thread_id: &str, run_id: String, holder: Option<String>) -> StoreError {
+pub(super) fn busy(thread_id: &str, run_id: String, holder: Option<String>) -> StoreError {
     StoreError::ThreadBusy { thread_id: thread_id.to_owned(), run_id, holder: holder.unwrap_or_default() }
 }
 
 const LOOK_RUN: &str = "
-    SELECT r.thread_key, r.status, r.epoch, t.thread_id, live.run_id, live.worker_label
+    SELECT r.thread_key, r.status, r.epoch, t.thread_id, live.run_id, live.worker_label, r.stop_reason
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key
         LEFT JOIN runs live ON live.thread_key = r.thread_key AND live.status IN ('pending', 'running')
             AND live.run_id <> r.run_id
@@ -118,7 +123,8 @@ pub(super) async fn adopt(
         return Err(StoreError::NotFound { what: "run", id: run_id.to_string() }.into());
     };
     let status = crate::names::status(&row.try_get::<String, _>(1)?)?;
-    if matches!(status, RunStatus::Success | RunStatus::RolledBack) {
+    let undone = row.try_get::<Option<String>, _>(6)?.as_deref() == Some(ROLLED_BACK);
+    if undone || matches!(status, RunStatus::Success | RunStatus::RolledBack) {
         return Err(StoreError::NotFound { what: "resumable run", id: run_id.to_string() }.into());
     }
     if row.try_get::<i64, _>(2)? != signed(expected_epoch) {

@@ -218,17 +218,3 @@ async fn an_image_read_ten_times_is_stored_once() {
     let size = std::fs::metadata(&home.path).unwrap().len();
     assert!(size < 1_300_000, "{size}");
 }
-
-#[tokio::test]
-async fn a_thread_in_an_unknown_mode_is_refused() {
-    let home = home_with(StoreOptions { mode: deerflow_store::ChannelMode::Delta, ..StoreOptions::default() }).await;
-    let mut driver = Driver::bare("t");
-    driver.step(&home.store, StepKind::Input, Next::Model, say("1", "a")).await;
-    assert_eq!(count(&home.path, "SELECT count(*) FROM threads WHERE mode = 'delta'").await, 1);
-    sqlx::query("UPDATE threads SET mode = 'holographic'")
-        .execute(&mut crate::support::raw(&home.path).await)
-        .await
-        .unwrap();
-    let error = home.store.load(&driver.lineage, None).await.unwrap_err().to_string();
-    assert!(error.contains("holographic"), "{error}");
-}

@@ -2,13 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
 
+mod archive;
+mod branches;
 mod concurrency;
 mod crash;
 mod faults;
+mod forks;
 mod growth;
 mod history;
+mod inputs;
 mod journal;
+mod modes;
 mod replay;
+mod retention;
 mod runs;
+mod search;
 mod support;
 mod threads;
+mod upgrade;

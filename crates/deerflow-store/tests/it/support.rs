@@ -126,6 +126,7 @@ impl Driver {
             lineage: self.lineage.clone(),
             run_id: self.run_id.clone(),
             parent: self.parent.clone(),
+            branch: false,
             fence: self.fence.clone(),
             kind,
             step: self.step,

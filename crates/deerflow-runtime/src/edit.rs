@@ -1,0 +1,289 @@
+//! Changes of a thread's state from outside a run: a client's edit, and a run taken back.
+//!
+//! Both are commits like any other. An edit of an older checkpoint, and a rollback, are branches: they move the head and
+//! delete nothing.
+
+use deerflow_core::ports::{
+    Checkpoint, Committed, NewJournalRow, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow, StepCommit, StepKind,
+    StepLog, ThreadRepo,
+};
+use deerflow_core::run::Next;
+use deerflow_core::{
+    Channel, CheckpointId, Lineage, Message, NodeUpdate, RunId, RunStatus, StateError, StateUpdate, StoreError,
+    ThreadId, ThreadState, ToolCall, UserId,
+};
+use serde_json::json;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Writer of an edit that names none.
+const EDITOR: &str = "manual_state_update";
+/// How often an edit of the head is made again when another one came first.
+const ATTEMPTS: usize = 3;
+/// Checkpoints looked through at a time for the beginning of a run.
+const PAGE: u32 = 100;
+/// Error text of a run that was taken back, as clients know it.
+const ROLLED_BACK_TEXT: &str = "Rolled back by user";
+
+/// A state cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// Storage failed, there is no such thread, run or checkpoint, or a run is live on the thread.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A reducer refused the write.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// `as_node` names nothing that writes.
+    #[error(
+        "there is no node {0:?}; hint: use `model`, `tools`, `__input__`, `__end__` or a hook like `TitleMiddleware.after_model`"
+    )]
+    UnknownNode(String),
+    /// A later run stands on the one to be taken back.
+    #[error("run {run_id} is not the last of its thread: {last} came later; take that one back first")]
+    NotLast {
+        /// The run to be taken back.
+        run_id: RunId,
+        /// The last one.
+        last: RunId,
+    },
+}
+
+/// A client's edit of a thread's state.
+#[derive(Debug, Clone, Default)]
+pub struct StateEdit {
+    /// The checkpoint to edit; the head when absent.
+    pub at: Option<CheckpointId>,
+    /// In whose name it is made. The thread goes on with what follows that node; where it stood when absent.
+    pub as_node: Option<String>,
+    /// What to write.
+    pub update: StateUpdate,
+    /// Puts the values in place of those that are there, where a reducer would fold them together.
+    pub replace: bool,
+}
+
+/// Edits the state of a thread.
+///
+/// # Errors
+/// [`StoreError::ThreadBusy`] while a run is live on it; [`StoreError::NotFound`] for thread or checkpoint;
+/// [`EditError::UnknownNode`]; [`EditError::State`] when a reducer refuses. Nothing is written then.
+pub async fn update_state<S: StepLog + ThreadRepo>(
+    store: &S,
+    user_id: &UserId,
+    thread_id: &ThreadId,
+    edit: StateEdit,
+) -> Result<Committed, EditError> {
+    if store.thread(user_id, thread_id).await?.is_none() {
+        return Err(StoreError::NotFound { what: "thread", id: thread_id.to_string() }.into());
+    }
+    let node = edit.as_node.clone().unwrap_or_else(|| EDITOR.to_owned());
+    let mut updates = Vec::new();
+    if edit.replace {
+        let remove = edit.update.written().into_iter().filter(|channel| channel.has_reducer()).collect();
+        updates.push(NodeUpdate { node: node.clone(), update: StateUpdate { remove, ..StateUpdate::none() } });
+    }
+    let mut update = edit.update;
+    for message in update.messages.iter_mut().filter(|message| message.id.is_none()) {
+        Arc::make_mut(message).ensure_id();
+    }
+    updates.push(NodeUpdate { node: node.clone(), update });
+
+    let lineage = Lineage::root(thread_id.clone());
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let base = store.load(&lineage, edit.at.as_ref()).await?;
+        let mut state = base.as_ref().map(|base| base.state.clone()).unwrap_or_default();
+        for update in &updates {
+            state.apply(&update.update)?;
+        }
+        let next = match &edit.as_node {
+            Some(node) => next_after(node, &state)?,
+            None => match base.as_ref().map_or(Next::Done, |base| base.next) {
+                // The edit has answered the calls, or taken them away.
+                Next::Tools if open_calls(&state).is_empty() => Next::Model,
+                next => next,
+            },
+        };
+        let channels: Vec<Channel> = updates.iter().flat_map(|update| update.update.written()).collect();
+        let event = NewJournalRow {
+            category: "lifecycle".into(),
+            event: "state.edit".into(),
+            content: json!({"node": node, "channels": channels, "checkpoint_id": base.as_ref().map(|base| &base.id)}),
+        };
+        let commit = StepCommit {
+            branch: edit.at.is_some(),
+            next,
+            updates: updates.clone(),
+            state: Arc::new(state),
+            events: vec![event],
+            ..commit(&lineage, base.as_ref())
+        };
+        match store.commit(commit).await {
+            // Somebody else's edit came first: this one is made on top of it.
+            Err(StoreError::StaleParent { .. }) if attempt < ATTEMPTS => {}
+            committed => return Ok(committed?),
+        }
+    }
+}
+
+/// Takes the last run of a thread back: the state before it becomes the head again. The run's row says so
+/// ([`ROLLED_BACK`]); its checkpoints stay in the history. Doing it twice changes nothing more.
+///
+/// A tool batch that was cut off before the run is answered as of unknown outcome, since what became of it is not known any
+/// more.
+///
+/// # Errors
+/// [`StoreError::NotFound`]; [`StoreError::ThreadBusy`] while a run of the thread is live, this one included;
+/// [`EditError::NotLast`].
+pub async fn rollback_run<S: StepLog + RunRepo>(
+    store: &S,
+    user_id: &UserId,
+    run_id: &RunId,
+) -> Result<Committed, EditError> {
+    let run = store.run(run_id).await?.filter(|run| run.user_id == *user_id);
+    let Some(run) = run else { return Err(StoreError::NotFound { what: "run", id: run_id.to_string() }.into()) };
+    let lineage = Lineage::root(run.thread_id.clone());
+    let filter = RunFilter { thread_id: Some(run.thread_id.clone()), limit: 1, ..RunFilter::default() };
+    let last = store.runs(user_id, filter).await?.into_iter().next().unwrap_or_else(|| run.clone());
+    if !last.status.is_terminal() {
+        let (thread_id, run_id) = (run.thread_id.to_string(), last.run_id.to_string());
+        return Err(StoreError::ThreadBusy { thread_id, run_id, holder: last.worker.label }.into());
+    }
+    if run.stop_reason.as_deref() == Some(ROLLED_BACK) {
+        let head = store.history(&lineage, None, 1).await?.pop();
+        return Ok(Committed { checkpoint_id: head.map(|head| head.id), seqs: Vec::new(), last_seq: 0 });
+    }
+    if last.run_id != run.run_id {
+        return Err(EditError::NotLast { run_id: run.run_id, last: last.run_id });
+    }
+    let base = match before_run(store, &lineage, &run).await? {
+        None => None,
+        Some(id) => store.load(&lineage, Some(&id)).await?,
+    };
+    let mut state = base.as_ref().map(|base| base.state.clone()).unwrap_or_default();
+    let mut next = base.as_ref().map_or(Next::Done, |base| base.next);
+    let mut updates = Vec::new();
+    if next == Next::Tools {
+        let answers = open_calls(&state).into_iter().map(unknown_outcome);
+        let update = StateUpdate::messages(answers);
+        state.apply(&update)?;
+        updates.push(NodeUpdate { node: "tools".to_owned(), update });
+        next = Next::Model;
+    }
+    let event = NewJournalRow {
+        category: "lifecycle".into(),
+        event: "run.rolled_back".into(),
+        content: json!({"checkpoint_id": base.as_ref().map(|base| &base.id)}),
+    };
+    let outcome = RunOutcome {
+        status: RunStatus::Error,
+        error: Some(ROLLED_BACK_TEXT.to_owned()),
+        stop_reason: Some(ROLLED_BACK.to_owned()),
+        usage: run.usage,
+    };
+    let commit = StepCommit {
+        run_id: Some(run.run_id),
+        branch: true,
+        next,
+        updates,
+        state: Arc::new(state),
+        events: vec![event],
+        outcome: Some(outcome),
+        ..commit(&lineage, base.as_ref())
+    };
+    Ok(store.commit(commit).await?)
+}
+
+/// An edit on a checkpoint, with nothing in it yet.
+fn commit(lineage: &Lineage, base: Option<&Checkpoint>) -> StepCommit {
+    StepCommit {
+        lineage: lineage.clone(),
+        run_id: None,
+        parent: base.map(|base| base.id.clone()),
+        branch: false,
+        fence: None,
+        kind: StepKind::Edit,
+        step: base.map_or(0, |base| base.step + 1),
+        next: Next::Done,
+        updates: Vec::new(),
+        state: Arc::default(),
+        effects: Vec::new(),
+        events: Vec::new(),
+        outcome: None,
+    }
+}
+
+/// The checkpoint that a run began on; the head when it has written none. The run is the last one of its thread, so that
+/// its checkpoints, and edits between, are the newest.
+async fn before_run<S: StepLog>(
+    store: &S,
+    lineage: &Lineage,
+    run: &RunRow,
+) -> Result<Option<CheckpointId>, StoreError> {
+    let mut before = None;
+    let mut base = None;
+    loop {
+        let page = store.history(lineage, before.as_ref(), PAGE).await?;
+        for entry in &page {
+            match &entry.run_id {
+                Some(run_id) if *run_id == run.run_id => base = Some(entry.parent.clone()),
+                Some(_) => return Ok(found(base, lineage, store).await?),
+                None => {}
+            }
+        }
+        match page.last() {
+            Some(oldest) if page.len() == PAGE as usize => before = Some(oldest.id.clone()),
+            _ => return Ok(found(base, lineage, store).await?),
+        }
+    }
+}
+
+async fn found<S: StepLog>(
+    base: Option<Option<CheckpointId>>,
+    lineage: &Lineage,
+    store: &S,
+) -> Result<Option<CheckpointId>, StoreError> {
+    match base {
+        Some(base) => Ok(base),
+        None => Ok(store.history(lineage, None, 1).await?.pop().map(|head| head.id)),
+    }
+}
+
+/// What follows a node.
+fn next_after(node: &str, state: &ThreadState) -> Result<Next, EditError> {
+    let after_model = || if open_calls(state).is_empty() { Next::End } else { Next::Tools };
+    Ok(match node {
+        "model" => after_model(),
+        "__input__" | "__start__" | "tools" => Next::Model,
+        "__end__" => Next::Done,
+        hook => match hook.rsplit_once('.') {
+            Some((name, "before_agent" | "before_model")) if !name.is_empty() => Next::Model,
+            Some((name, "after_model")) if !name.is_empty() => after_model(),
+            Some((name, "after_agent")) if !name.is_empty() => Next::Done,
+            _ => return Err(EditError::UnknownNode(node.to_owned())),
+        },
+    })
+}
+
+/// Calls of the last assistant message that have no result.
+fn open_calls(state: &ThreadState) -> Vec<&ToolCall> {
+    let results = state.answered_since_last_ai();
+    let answered: HashSet<&str> = results.iter().filter_map(|m| m.as_tool()).map(|t| t.tool_call_id.as_str()).collect();
+    let calls = state.last_ai().and_then(|message| message.as_ai()).map(|part| part.tool_calls.as_slice());
+    calls.unwrap_or_default().iter().filter(|call| !answered.contains(call.id())).collect()
+}
+
+fn unknown_outcome(call: &ToolCall) -> Message {
+    let text = format!(
+        "Error: outcome unknown. The call to `{}` was interrupted and was not run again: inspect the result before you \
+         retry.",
+        call.name
+    );
+    let mut message = Message::tool_error(text, call.id(), call.name.as_str());
+    message.ensure_id();
+    message
+}
+
+#[cfg(test)]
+mod tests;
