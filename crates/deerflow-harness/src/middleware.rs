@@ -7,6 +7,7 @@ mod clarification;
 mod closing;
 mod dangling_tool_call;
 mod dynamic_context;
+mod gate_meta;
 mod human_in_the_loop;
 mod input_sanitization;
 mod llm_error_handling;

@@ -1,12 +1,11 @@
 //! Puts the real thing in place of a handle in a call's arguments. The stored call keeps the handle.
 
 use super::artifact_registry::{RESOLVED_TOOL_CALL_ARGS, ToolArtifactsConfig, handles_in, is_handle, substitute};
-use super::tool_error_handling::ToolMeta;
+use super::gate_meta::stamp_refusal;
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, RunContext, ToolNext, ToolOutcome, ToolRequest};
-use deerflow_core::message::kwargs;
 use deerflow_core::{AgentError, JsonMap, ToolCall};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,14 +45,7 @@ fn refusal(call: &ToolCall, unknown: &[&str], current: &[&str]) -> ToolOutcome {
         call.name
     );
     let mut outcome = ToolOutcome::error(call, text);
-    let meta = ToolMeta {
-        status: "error".into(),
-        error_type: Some("not_found".into()),
-        recoverable_by_model: true,
-        recommended_next_action: "try_alternative".into(),
-        source: "tool_return".into(),
-    };
-    outcome.message.additional_kwargs.insert(kwargs::TOOL_META.to_owned(), json!(meta));
+    stamp_refusal(&mut outcome.message, Some("not_found"));
     outcome
 }
 
@@ -108,9 +100,11 @@ mod tests {
     use crate::middleware::scripted::*;
     use crate::middleware::testing::context;
     use deerflow_agent::Start;
+    use deerflow_core::message::kwargs;
     use deerflow_core::state::{ArtifactEntry, ArtifactWrite};
     use deerflow_core::{Message, StateUpdate, ThreadState, Tool, ToolOutput};
     use pretty_assertions::assert_eq;
+    use serde_json::json;
 
     /// Says what it was called with, and what it sees of its batch.
     fn echo(name: &str) -> Arc<dyn Tool> {

@@ -10,6 +10,8 @@ mod config;
 
 pub use config::{Approval, ApprovalDetails, DecisionType, HumanInTheLoopConfig};
 
+use super::artifact_registry::substitute;
+use super::gate_meta::stamp_refusal;
 use super::tool_error_handling::ToolMeta;
 use answer::{Outcome, read_answer};
 use async_trait::async_trait;
@@ -67,11 +69,14 @@ impl HumanInTheLoopMiddleware {
         self
     }
 
-    /// The question about these calls.
-    fn question(&self, calls: &[(&ToolCall, &Rule)]) -> Value {
+    /// The question about these calls. A person is told what a handle in the arguments stands for.
+    fn question(&self, state: &ThreadState, calls: &[(&ToolCall, &Rule)]) -> Value {
+        let entries = || state.tool_artifacts.iter().flatten();
+        let real = |handle: &str| entries().find(|entry| entry.handle == handle).map(|entry| entry.real_ref.as_str());
         let request = |(call, rule): &(&ToolCall, &Rule)| {
             let description = rule.description.clone().unwrap_or_else(|| {
-                let args = Value::Object(call.args.clone());
+                let mut args = Value::Object(call.args.clone());
+                substitute(&mut args, &real);
                 format!("{}\n\nTool: {}\nArgs: {args}", self.description_prefix, call.name)
             });
             json!({"name": call.name, "args": call.args, "description": description})
@@ -100,14 +105,9 @@ fn open_calls<'a>(state: &ThreadState, message: &'a Message) -> Vec<&'a ToolCall
 }
 
 fn error_result(call: &ToolCall, kind: &str, text: &str) -> Message {
-    let meta = ToolMeta {
-        status: "error".into(),
-        error_type: Some(kind.into()),
-        recoverable_by_model: true,
-        recommended_next_action: "try_alternative".into(),
-        source: "tool_return".into(),
-    };
-    Message::tool_error(text, call.id(), call.name.clone()).with_kwarg(kwargs::TOOL_META, json!(meta))
+    let mut message = Message::tool_error(text, call.id(), call.name.clone());
+    stamp_refusal(&mut message, Some(kind));
+    message
 }
 
 fn unattended(call: &ToolCall) -> Message {
@@ -165,7 +165,7 @@ impl Middleware for HumanInTheLoopMiddleware {
             waiting: calls.iter().map(|(call, _)| call.id().to_owned()).collect(),
             approved: Vec::new(),
         };
-        Ok(Hook::interrupt(SLOT.put(&slot), self.question(&calls)))
+        Ok(Hook::interrupt(SLOT.put(&slot), self.question(state, &calls)))
     }
 
     async fn on_answer(

@@ -11,7 +11,7 @@ mod locks;
 
 pub use locks::FileLocks;
 
-use super::tool_error_handling::ToolMeta;
+use super::gate_meta::stamp_refusal;
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_config::Section;
@@ -175,16 +175,9 @@ fn says_nothing(text: &str) -> bool {
 fn refusal(request: &ToolRequest, target: &Target, reason: &str) -> ToolOutcome {
     let tool = &request.call.name;
     let mut outcome = ToolOutcome::error(&request.call, format!("Error: {tool} was not run: {reason}"));
-    let meta = ToolMeta {
-        status: "error".into(),
-        error_type: None,
-        recoverable_by_model: true,
-        recommended_next_action: "try_alternative".into(),
-        source: "tool_return".into(),
-    };
-    let extras = &mut outcome.message.additional_kwargs;
-    extras.insert(WRITE_BLOCK.to_owned(), json!({"path": target.path, "tool": tool}));
-    extras.insert(kwargs::TOOL_META.to_owned(), json!(meta));
+    stamp_refusal(&mut outcome.message, None);
+    let block = json!({"path": target.path, "tool": tool});
+    outcome.message.additional_kwargs.insert(WRITE_BLOCK.to_owned(), block);
     outcome
 }
 
@@ -217,7 +210,9 @@ impl Middleware for ReadBeforeWriteMiddleware {
                 "Error: another call was at work on {} for more than {seconds} s; {} was not run. Try again.",
                 target.path, request.call.name
             );
-            return Ok(ToolOutcome::error(&request.call, text));
+            let mut outcome = ToolOutcome::error(&request.call, text);
+            stamp_refusal(&mut outcome.message, Some("transient"));
+            return Ok(outcome);
         };
         match change {
             Some(change) => self.write(ctx, request, next, &target, change).await,

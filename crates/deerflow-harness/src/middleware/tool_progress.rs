@@ -7,6 +7,7 @@
 mod phase;
 mod words;
 
+use super::gate_meta;
 use super::tool_error_handling::ToolMeta;
 use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, ToolRequest};
@@ -21,6 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const NAME: &str = "ToolProgressMiddleware";
+/// `additional_kwargs` key of the results that count: those a tool gave. What an outer gate answers in a tool's place says
+/// nothing of the tool.
+const JUDGED: &str = "deerflow_tool_progress";
 /// Type of the events, and their name in the run's journal.
 const EVENT: &str = "middleware:tool_progress";
 /// Hints of one request.
@@ -105,7 +109,7 @@ impl ToolProgressMiddleware {
     /// Adds results; gives the hints they cause, in order, none twice.
     fn feed(&self, tracker: &mut Tracker, messages: &[Arc<Message>]) -> Vec<String> {
         let mut hints: Vec<String> = Vec::new();
-        for message in messages.iter().filter(|m| m.as_tool().is_some()) {
+        for message in messages.iter().filter(|m| m.as_tool().is_some() && m.flag(JUDGED)) {
             let Some(tool) = message.name.as_deref().filter(|name| !self.config.exempt_tools.contains(*name)) else {
                 continue;
             };
@@ -139,7 +143,7 @@ impl ToolProgressMiddleware {
             .custom(json!({
                 "type": EVENT,
                 "name": NAME,
-                "hook": if action == "reset" { "before_agent" } else { "wrap_tool_call" },
+                "hook": if action == "reset" { "before_agent" } else { "before_model" },
                 "action": action,
                 "changes": {
                     "tool_name": tool,
@@ -235,14 +239,7 @@ impl Middleware for ToolProgressMiddleware {
         };
         tracing::info!(tool, reason, "tool is closed for this run");
         let mut outcome = ToolOutcome::error(&request.call, format!("[TOOL_BLOCKED] {reason}"));
-        let meta = ToolMeta {
-            status: "error".into(),
-            error_type: Some(phase::BLOCKED.into()),
-            recoverable_by_model: true,
-            recommended_next_action: "summarize".into(),
-            source: "progress_middleware".into(),
-        };
-        outcome.message.additional_kwargs.insert(kwargs::TOOL_META.to_owned(), json!(meta));
+        gate_meta::stamp(&mut outcome.message, Some(phase::BLOCKED), "summarize", "progress_middleware");
         Ok(outcome)
     }
 }

@@ -266,3 +266,22 @@ async fn an_approval_is_for_one_message() {
     let state = rig.start(&context(), answer()).await.unwrap().state;
     assert_eq!(results(&state).len(), 2);
 }
+
+#[tokio::test]
+async fn a_person_is_told_what_a_handle_stands_for() {
+    let rig = rig_of(turn([call("1", "bash", json!({"command": "rm `art_0000000a`"}))]), json!({"bash": true}));
+    let entry = json!([{"handle": "art_0000000a", "real_ref": "/mnt/user-data/outputs/report.pdf"}]);
+    let input = StateUpdate {
+        tool_artifacts: serde_json::from_value(entry).unwrap(),
+        ..StateUpdate::messages([Message::human("go")])
+    };
+    let state = rig.start(&context(), Start::Input(input)).await.unwrap().state;
+    let request = state.interrupts()[0].value["action_requests"][0].clone();
+    assert!(
+        request["description"]
+            .as_str()
+            .unwrap()
+            .ends_with(r#"Args: {"command":"rm /mnt/user-data/outputs/report.pdf"}"#)
+    );
+    assert_eq!(request["args"], json!({"command": "rm `art_0000000a`"}), "what an edit starts from");
+}

@@ -18,7 +18,7 @@ fn result(tool: &str, text: &str) -> Arc<Message> {
         message = Message::tool_error(text, "c", tool);
     }
     let meta = crate::middleware::classify(&message);
-    Arc::new(message.with_kwarg(kwargs::TOOL_META, json!(meta)))
+    Arc::new(message.with_kwarg(kwargs::TOOL_META, json!(meta)).with_kwarg(JUDGED, true))
 }
 
 /// Phases after each result.
@@ -83,8 +83,11 @@ fn tools_are_judged_apart_and_some_not_at_all() {
     guard.feed(&mut tracker, &results);
     assert_eq!(tracker.phases(), BTreeMap::new());
     // A result that nobody classified says nothing.
-    let bare = Arc::new(Message::tool_error("Error: 401", "c", "t"));
-    guard.feed(&mut tracker, &[bare]);
+    let bare = Arc::new(Message::tool_error("Error: 401", "c", "t").with_kwarg(JUDGED, true));
+    // Nor does what a gate outside answered.
+    let mut gate = (*result("t", "Error: 401")).clone();
+    gate.additional_kwargs.remove(JUDGED);
+    guard.feed(&mut tracker, &[bare, Arc::new(gate)]);
     assert_eq!(tracker.phase("t"), Active);
 }
 
@@ -197,4 +200,30 @@ async fn a_new_run_may_use_the_tool_again_even_without_a_new_user_message() {
     let hidden = StateUpdate::messages([Message::human("go on").hidden()]);
     let state = rig.start(&context(), Start::Input(hidden)).await.unwrap().state;
     assert_eq!(guard().track(&state).phase("t"), Active);
+}
+
+/// Refuses every call, as a gate does.
+struct Gate;
+
+#[async_trait]
+impl Middleware for Gate {
+    fn name(&self) -> &'static str {
+        "Gate"
+    }
+    async fn wrap_tool_call(&self, _: &RunContext, r: ToolRequest, _: ToolNext<'_>) -> Result<ToolOutcome, AgentError> {
+        let mut outcome = ToolOutcome::error(&r.call, "Error: 403");
+        gate_meta::stamp_refusal(&mut outcome.message, None);
+        Ok(outcome)
+    }
+}
+
+#[tokio::test]
+async fn what_a_gate_refuses_is_no_problem_of_the_tool() {
+    let turns = (0..6).map(|n| turn([call(&format!("c{n}"), "t", json!({}))])).collect();
+    let chain: Vec<Arc<dyn Middleware>> =
+        vec![Arc::new(Gate), Arc::new(guard()), Arc::new(ToolErrorHandlingMiddleware)];
+    let rig = Rig::new(turns, [failing("t", vec!["fine"])], chain);
+    let state = rig.go().await;
+    assert_eq!(guard().track(&state).phase("t"), Active);
+    assert_eq!(rig.script.sent(6).last().unwrap().name.as_deref(), Some("t"));
 }

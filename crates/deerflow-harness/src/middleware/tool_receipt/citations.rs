@@ -171,7 +171,7 @@ impl ReceiptVerdict {
             && outcomes == verdict.cited.len()
             && verdict.resolved.iter().chain(&verdict.unknown).all(|id| verdict.cited.contains(id))
             && verdict.failed.iter().all(|f| verdict.cited.contains(&f.id))
-            && !(verdict.no_citation_claims && !verdict.cited.is_empty())
+            && (!verdict.no_citation_claims || verdict.cited.is_empty())
             && verdict.citation_resolved == verdict.holds();
         sound.then_some(verdict)
     }
