@@ -235,7 +235,9 @@ impl Middleware for ToolProgressMiddleware {
             return next.run(request).await;
         }
         let Some(reason) = self.track(&request.context.state).block_reason(tool) else {
-            return next.run(request).await;
+            let mut outcome = next.run(request).await?;
+            outcome.message.additional_kwargs.insert(JUDGED.to_owned(), true.into());
+            return Ok(outcome);
         };
         tracing::info!(tool, reason, "tool is closed for this run");
         let mut outcome = ToolOutcome::error(&request.call, format!("[TOOL_BLOCKED] {reason}"));
