@@ -98,13 +98,12 @@ impl ReadBeforeWriteMiddleware {
         next: ToolNext<'_>,
         target: &Target,
     ) -> Result<ToolOutcome, AgentError> {
+        // Taken before: should the file change while it is read, the mark is of a file that is no more.
         let before = target.hash(ctx).await;
         let mut outcome = next.run(request).await?;
         if let Ok(before) = before
             && succeeded(&outcome.message)
             && !says_nothing(&outcome.message.text())
-            // A file that changed meanwhile was shown as it no longer is.
-            && target.hash(ctx).await.is_ok_and(|after| after == before)
         {
             Mark::read(&target.path, before).put(&mut outcome.message);
         }

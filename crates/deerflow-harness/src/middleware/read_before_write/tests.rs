@@ -343,3 +343,35 @@ async fn the_content_of_a_refused_write_is_left_out_of_requests_only() {
     assert_eq!(calls[3].args["content"], json!(long));
     assert_eq!(state.messages[1].tool_calls()[0].args["content"], json!(long));
 }
+
+/// A command of the same turn changes the file while it is read.
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_read_stays_unknown() {
+    let desk = Desk::new();
+    let host = desk.file("a.md", "one\n").host("a.md");
+    let racing = tool("read_file", move |_, _| {
+        std::fs::write(&host, "two\n").unwrap();
+        Ok(ToolOutput::text("one\n"))
+    });
+    let gate = ReadBeforeWriteMiddleware::new(Default::default(), desk.provider.clone(), Arc::default());
+    let tools = desk.tools.iter().filter(|t| t.spec().name != "read_file").cloned().chain([racing]);
+    let state = Rig::new(vec![turn([read()]), turn([write("three\n")])], tools, vec![Arc::new(gate)]).go().await;
+    assert!(refused(&result_texts(&state)[1]));
+    assert_eq!(desk.content("a.md"), "two\n");
+}
+
+/// Some providers number the calls of every turn from zero.
+#[test]
+fn a_refusal_is_looked_for_within_its_turn() {
+    let long = write(&"x".repeat(3000));
+    let refusal = Message::tool_error("Error", "w", "write_file").with_kwarg(WRITE_BLOCK, json!({}));
+    let history = [turn([long.clone()]), turn([long.clone()]), refusal].map(Arc::new);
+    let mut messages = history.to_vec();
+    elide::elide(&mut messages, 0);
+    assert!(Arc::ptr_eq(&messages[0], &history[0]), "not answered, and so not refused");
+    assert_ne!(messages[1].tool_calls()[0], long);
+    let short = turn([write("short")]);
+    let mut messages = vec![Arc::new(short.clone()), history[2].clone()];
+    elide::elide(&mut messages, 0);
+    assert_eq!(*messages[0], short, "what would not become shorter stays");
+}

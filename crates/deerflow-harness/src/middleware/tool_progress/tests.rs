@@ -71,6 +71,9 @@ fn the_same_result_again_is_a_problem_unless_it_is_short() {
     assert_eq!(phases(&["OK"; 6]), [Active; 6]);
     let other = SAME.replace("alpha", "zulu").replace("bravo", "yankee").replace("charlie", "xray");
     assert_eq!(phases(&[SAME, &other, SAME, &other, SAME])[4], Warned, "compared with the last three good ones");
+    let four: Vec<String> = ('a'..='d').map(|c| (0..12).map(|n| format!("{c}{c}{n} ")).collect()).collect();
+    let round = four.iter().chain(&four).map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(phases(&round), [Active; 8], "a fourth is forgotten");
     let fresh: Vec<String> = (0..5).map(|n| format!("{SAME} ").repeat(1).replace('a', &n.to_string())).collect();
     assert_eq!(phases(&fresh.iter().map(String::as_str).collect::<Vec<_>>()), [Active; 5]);
 }
