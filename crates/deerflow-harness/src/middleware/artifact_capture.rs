@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, RunContext};
 use deerflow_core::state::{ArtifactEntry, ArtifactWrite};
 use deerflow_core::{AgentError, StateUpdate, ThreadState};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -113,8 +113,7 @@ impl<'a> Scan<'a> {
                 let seen = occurrences.entry(call.id()).or_default();
                 let index = if message.id.is_some() { position } else { *seen };
                 *seen += 1;
-                let args = Value::Object(call.args.clone());
-                let handles = handles_in(&args);
+                let handles = handles_in(&call.args);
                 if handles.is_empty() || call.id().is_empty() {
                     continue;
                 }

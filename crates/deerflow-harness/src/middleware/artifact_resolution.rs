@@ -66,7 +66,7 @@ impl Middleware for ArtifactResolutionMiddleware {
         }
         let state = request.context.state.clone();
         let entries = || state.tool_artifacts.iter().flatten().filter(|e| !e.real_ref.is_empty());
-        let args = Value::Object(request.call.args.clone());
+        let args = request.call.args.clone();
         let named = handles_in(&args);
         if named.is_empty() && request.call.name != TASK_NOTE {
             return next.run(request).await;

@@ -15,7 +15,7 @@ use super::gate_meta::stamp_refusal;
 use super::tool_error_handling::ToolMeta;
 use answer::{Outcome, read_answer};
 use async_trait::async_trait;
-use config::Rule;
+use config::{NEVER, Rule};
 use deerflow_agent::{Hook, Middleware, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_core::message::kwargs;
 use deerflow_core::{AgentError, Interrupt, Message, StateSlot, StateUpdate, ThreadState, Tool, ToolCall};
@@ -119,6 +119,15 @@ fn unattended(call: &ToolCall) -> Message {
     error_result(call, "approval_unavailable", &text)
 }
 
+fn postponed(call: &ToolCall) -> Message {
+    let text = format!(
+        "Error: {} was not run, because the user was asked something in the same turn. Call it again after the answer if it is \
+         still needed.",
+        call.name
+    );
+    error_result(call, "postponed", &text)
+}
+
 fn rejected(call: &ToolCall, reason: Option<&str>) -> Message {
     let said = reason.map_or_else(String::new, |reason| format!(" They said: {reason}"));
     let text = format!(
@@ -155,6 +164,10 @@ impl Middleware for HumanInTheLoopMiddleware {
             .collect();
         if calls.is_empty() {
             return Ok(Hook::none());
+        }
+        if ctx.interactive && message.tool_calls().iter().any(|call| call.name == NEVER) {
+            // The turn ends with the model's own question; nothing else of it runs, approved or not.
+            return Ok(Hook::update(StateUpdate::messages(calls.iter().map(|(call, _)| postponed(call)))));
         }
         if !ctx.interactive {
             return Ok(Hook::update(StateUpdate::messages(calls.iter().map(|(call, _)| unattended(call)))));

@@ -15,7 +15,6 @@ use super::gate_meta::stamp_refusal;
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_config::Section;
-use deerflow_core::message::kwargs;
 use deerflow_core::{AgentError, ChatRequest, Message, ThreadState, ToolStatus};
 use deerflow_sandbox::{Sandbox, SandboxError, SandboxProvider, VirtualPath};
 use gate::{Base, Change, Mark};
@@ -159,11 +158,9 @@ impl Target {
     }
 }
 
+/// By its status, not by its text: a file may well begin with `Error:`.
 fn succeeded(message: &Message) -> bool {
-    let meta = message.additional_kwargs.get(kwargs::TOOL_META).and_then(|meta| meta.get("status"));
     message.as_tool().is_some_and(|part| part.status == ToolStatus::Success)
-        && meta.and_then(Value::as_str) != Some("error")
-        && !message.text().starts_with("Error:")
 }
 
 /// A read that was no error and showed nothing of the file: a range that cannot be.

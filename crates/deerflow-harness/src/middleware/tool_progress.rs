@@ -234,7 +234,11 @@ impl Middleware for ToolProgressMiddleware {
         if tool.is_empty() || self.config.exempt_tools.contains(tool) {
             return next.run(request).await;
         }
-        let Some(reason) = self.track(&request.context.state).block_reason(tool) else {
+        // As the turn began; only a closed tool is worth going through the results once more.
+        let state = &request.context.state;
+        let closed = SLOT.get(state).is_some_and(|slot| slot.told.get(tool) == Some(&Phase::Blocked));
+        let reason = if closed { self.track(state).block_reason(tool) } else { None };
+        let Some(reason) = reason else {
             let mut outcome = next.run(request).await?;
             outcome.message.additional_kwargs.insert(JUDGED.to_owned(), true.into());
             return Ok(outcome);

@@ -1,5 +1,6 @@
 //! Handles: made from where a thing was found, found again in arguments.
 
+use deerflow_core::JsonMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -50,10 +51,10 @@ fn find(text: &str) -> Vec<(std::ops::Range<usize>, &str)> {
     found
 }
 
-/// The handles in all strings of a value, each once, in order. Keys are not looked at.
-pub(in super::super) fn handles_in(value: &Value) -> Vec<&str> {
+/// The handles in all strings of a call's arguments, each once, in order. Keys are not looked at.
+pub(in super::super) fn handles_in(args: &JsonMap) -> Vec<&str> {
     let mut found = Vec::new();
-    collect(value, &mut found);
+    args.values().for_each(|value| collect(value, &mut found));
     found
 }
 
@@ -132,7 +133,7 @@ mod tests {
             "a": "see `art_00000001`, art_00000002/x and art_00000001.",
             "art_0000000f": ["xart_00000003 art_000000045 art_0000000G art_5 界art_00000006 (art_00000007)", 8, null]
         });
-        assert_eq!(handles_in(&value), ["art_00000001", "art_00000002", "art_00000007"]);
+        assert_eq!(handles_in(value.as_object().unwrap()), ["art_00000001", "art_00000002", "art_00000007"]);
     }
 
     #[test]

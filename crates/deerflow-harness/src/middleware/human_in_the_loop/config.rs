@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// Asks by itself, and is answered in another way.
-const NEVER: &str = "ask_clarification";
+pub(super) const NEVER: &str = "ask_clarification";
 
 /// Calls that wait for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -285,3 +285,15 @@ async fn a_person_is_told_what_a_handle_stands_for() {
     );
     assert_eq!(request["args"], json!({"command": "rm `art_0000000a`"}), "what an edit starts from");
 }
+
+#[tokio::test]
+async fn nobody_is_asked_about_calls_beside_the_models_own_question() {
+    let asks = turn([call("1", "bash", json!({})), call("2", "ask_clarification", json!({"question": "Which?"}))]);
+    let chain: Vec<Arc<dyn Middleware>> =
+        vec![Arc::new(middleware(json!({"bash": true}))), Arc::new(crate::middleware::ClarificationMiddleware)];
+    let state = Rig::new(vec![asks], [echo("bash")], chain).go().await;
+    assert_eq!(state.interrupts(), []);
+    let texts = result_texts(&state);
+    assert!(texts[0].contains("the user was asked something in the same turn"), "{texts:?}");
+    assert!(texts[1].contains("Which?"), "{texts:?}");
+}

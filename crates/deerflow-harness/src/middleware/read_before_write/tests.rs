@@ -3,6 +3,7 @@ use crate::middleware::ToolErrorHandlingMiddleware;
 use crate::middleware::scripted::*;
 use crate::middleware::testing::context;
 use deerflow_agent::{EphemeralLog, Start};
+use deerflow_core::message::kwargs;
 use deerflow_core::ports::*;
 use deerflow_core::*;
 use deerflow_documents::Converter;
@@ -374,4 +375,13 @@ fn a_refusal_is_looked_for_within_its_turn() {
     let mut messages = vec![Arc::new(short.clone()), history[2].clone()];
     elide::elide(&mut messages, 0);
     assert_eq!(*messages[0], short, "what would not become shorter stays");
+}
+
+#[tokio::test]
+async fn a_file_that_begins_with_an_error_can_be_read_and_changed() {
+    let desk = Desk::new();
+    let turns = vec![turn([read()]), turn([replace("Error", "Warning")])];
+    let texts = desk.file("a.md", "Error: disk full\n").run(turns).await;
+    assert!(!refused(&texts[1]), "{texts:?}");
+    assert_eq!(desk.content("a.md"), "Warning: disk full\n");
 }
