@@ -5,7 +5,9 @@ use deerflow_config::{Config, Loader, ModelsSection, Registry};
 use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
-    CircuitBreakerConfig, LlmCallConfig, LoopDetectionConfig, SafetyFinishReasonConfig, TitleConfig, ToolOutputConfig,
+    CircuitBreakerConfig, HumanInTheLoopConfig, LlmCallConfig, LoopDetectionConfig, ReadBeforeWriteConfig,
+    SafetyFinishReasonConfig, TitleConfig, ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig,
+    VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -27,8 +29,6 @@ pub(crate) fn registry() -> Registry {
         ("skill_scan", "skills"),
         ("skill_evolution", "skills"),
         ("tool_search", "deferred tools"),
-        ("tool_progress", "the tool progress guard"),
-        ("read_before_write", "the read-before-write gate"),
         ("token_usage", "token attribution"),
         ("token_budget", "token budgets"),
         ("guardrails", "guardrails"),
@@ -67,7 +67,12 @@ pub(crate) fn registry() -> Registry {
         .with::<CircuitBreakerConfig>()
         .with::<SafetyFinishReasonConfig>()
         .with::<RunLimitsConfig>()
-        .with::<ReadConversationConfig>();
+        .with::<ReadConversationConfig>()
+        .with::<VerificationConfig>()
+        .with::<ToolArtifactsConfig>()
+        .with::<ReadBeforeWriteConfig>()
+        .with::<ToolProgressConfig>()
+        .with::<HumanInTheLoopConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

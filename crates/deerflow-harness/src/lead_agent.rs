@@ -3,7 +3,7 @@
 use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
 use crate::lead_chain::{ChainParts, lead_chain};
-use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
+use crate::middleware::{CircuitBreakerConfig, FileLocks, LlmCallConfig, ProcessLimits, TitleConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
@@ -87,6 +87,7 @@ pub struct Harness {
     limits: Arc<ProcessLimits>,
     time_zone: Option<String>,
     ports: Option<HarnessPorts>,
+    file_locks: Arc<FileLocks>,
 }
 
 impl Harness {
@@ -102,7 +103,7 @@ impl Harness {
         let calls = config.section::<LlmCallConfig>();
         let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
         let limits = ProcessLimits::new(&calls, breaker);
-        Self { config, models, sandbox, tools, limits, time_zone, ports: None }
+        Self { config, models, sandbox, tools, limits, time_zone, ports: None, file_locks: Arc::default() }
     }
 
     /// The same harness over a store.
@@ -141,7 +142,6 @@ impl Harness {
         let model = self.models.get(wanted)?;
         let info = model.info().clone();
         let bash = self.sandbox.capability().bash;
-        let places = self.chain(options, model.clone())?;
         let parts = PromptParts {
             agent_name: custom.as_ref().map_or("", |a| a.name.as_str()),
             soul: custom.as_ref().and_then(|a| a.soul.as_deref()),
@@ -156,6 +156,7 @@ impl Harness {
         if let Some(ports) = self.ports.as_ref().filter(|_| recall) {
             tools.push(Arc::new(ReadConversation::new(ports.threads.clone(), ports.steps.clone())));
         }
+        let places = self.chain(options, model.clone(), &tools)?;
         let max_turns = options
             .max_turns
             .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
@@ -178,10 +179,15 @@ impl Harness {
     /// When the configured title model does not exist.
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
-        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?)
+        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
     }
 
-    fn chain(&self, options: &LeadOptions, model: Arc<dyn ChatModel>) -> Result<Vec<Place>, LeadError> {
+    fn chain(
+        &self,
+        options: &LeadOptions,
+        model: Arc<dyn ChatModel>,
+        tools: &[Arc<dyn Tool>],
+    ) -> Result<Vec<Place>, LeadError> {
         let title = self.config.section::<TitleConfig>();
         let title_model = match &title.model_name {
             Some(name) => Some(self.models.get(Some(name))?),
@@ -194,6 +200,8 @@ impl Harness {
             limits: self.limits.clone(),
             model,
             ports: self.ports.clone(),
+            tools,
+            file_locks: self.file_locks.clone(),
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

@@ -1,17 +1,10 @@
 //! The lead agent's chain from its configuration.
 
 use crate::chain::{Filling, Place};
-use crate::middleware::{
-    ClarificationMiddleware, DanglingToolCallMiddleware, DynamicContextMiddleware, GoalMiddleware,
-    InputSanitizationMiddleware, LlmCallConfig, LlmErrorHandlingMiddleware, LoopDetectionConfig,
-    LoopDetectionMiddleware, ModelLengthFinishReasonMiddleware, ProcessLimits, SafetyFinishReasonConfig,
-    SafetyFinishReasonMiddleware, SandboxMiddleware, SteeringMiddleware, SystemMessageCoalescingMiddleware,
-    TerminalResponseMiddleware, ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware,
-    ToolErrorHandlingMiddleware, ToolOutputBudgetMiddleware, ToolOutputConfig, UploadsMiddleware,
-};
+use crate::middleware::*;
 use crate::ports::HarnessPorts;
 use deerflow_config::{Config, Section};
-use deerflow_core::ChatModel;
+use deerflow_core::{ChatModel, Tool};
 use deerflow_sandbox::SandboxProvider;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +23,10 @@ pub struct ChainParts<'a> {
     pub model: Arc<dyn ChatModel>,
     /// The store, where there is one.
     pub ports: Option<HarnessPorts>,
+    /// The agent's tools.
+    pub tools: &'a [Arc<dyn Tool>],
+    /// Shared by all agents of the process.
+    pub file_locks: Arc<FileLocks>,
     /// Writes titles, if one is configured for that.
     pub title_model: Option<Arc<dyn ChatModel>>,
     /// Whether the agent keeps a plan.
@@ -41,7 +38,19 @@ pub struct ChainParts<'a> {
 /// The lead agent's chain, outermost first, inactive places included.
 #[must_use]
 pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
-    let ChainParts { home, config, sandbox, limits, model, ports, title_model, plan_mode, time_zone } = parts;
+    let ChainParts {
+        home,
+        config,
+        sandbox,
+        limits,
+        model,
+        ports,
+        tools,
+        file_locks,
+        title_model,
+        plan_mode,
+        time_zone,
+    } = parts;
     let mut chain = Filling::default();
     chain.put(GoalMiddleware::new(model));
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
@@ -49,15 +58,28 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
     chain.put(ThreadDataMiddleware::new(sandbox.clone()));
     chain.put(UploadsMiddleware::new(home));
-    chain.put(SandboxMiddleware::new(sandbox));
+    chain.put(SandboxMiddleware::new(sandbox.clone()));
     chain.put(DanglingToolCallMiddleware);
     chain.put(LlmErrorHandlingMiddleware::new(section::<LlmCallConfig>(config), limits));
+    let verification = section::<VerificationConfig>(config);
+    let receipts = verification.receipts_enabled;
+    chain.maybe(receipts.then(|| ToolReceiptMiddleware::new(verification.receipts_render_mode)));
+    let artifacts = section::<ToolArtifactsConfig>(config);
+    let resolves = artifacts.enabled && artifacts.resolve_handles_in_args;
+    chain.maybe(resolves.then(|| ArtifactResolutionMiddleware::new(artifacts.clone())));
+    let reads = section::<ReadBeforeWriteConfig>(config);
+    chain.maybe(reads.enabled.then(|| ReadBeforeWriteMiddleware::new(reads, sandbox, file_locks)));
+    let progress = section::<ToolProgressConfig>(config);
+    chain.maybe(progress.enabled.then(|| ToolProgressMiddleware::new(progress)));
     chain.put(ToolErrorHandlingMiddleware);
+    chain.maybe(artifacts.enabled.then(|| ArtifactCaptureMiddleware::new(artifacts)));
     chain.put(DynamicContextMiddleware::local(time_zone.as_deref()));
     chain.maybe(plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
     let title = section::<TitleConfig>(config);
     chain.maybe(title.enabled.then(|| TitleMiddleware::new(title, title_model)));
     chain.put(SystemMessageCoalescingMiddleware);
+    let approvals = section::<HumanInTheLoopConfig>(config);
+    chain.maybe(approvals.is_active().then(|| HumanInTheLoopMiddleware::new(&approvals).with_tools(tools)));
     let loops = section::<LoopDetectionConfig>(config);
     chain.maybe(loops.enabled.then(|| LoopDetectionMiddleware::new(loops)));
     chain.put(TerminalResponseMiddleware);

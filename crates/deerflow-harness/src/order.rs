@@ -42,13 +42,19 @@ slots! {
     Sandbox: SandboxMiddleware = "SandboxMiddleware",
     DanglingToolCall: DanglingToolCallMiddleware = "DanglingToolCallMiddleware",
     LlmErrorHandling: LlmErrorHandlingMiddleware = "LLMErrorHandlingMiddleware",
+    ToolReceipt: ToolReceiptMiddleware = "ToolReceiptMiddleware",
+    ArtifactResolution: ArtifactResolutionMiddleware = "ArtifactResolutionMiddleware",
+    ReadBeforeWrite: ReadBeforeWriteMiddleware = "ReadBeforeWriteMiddleware",
+    ToolProgress: ToolProgressMiddleware = "ToolProgressMiddleware",
     ToolErrorHandling: ToolErrorHandlingMiddleware = "ToolErrorHandlingMiddleware",
+    ArtifactCapture: ArtifactCaptureMiddleware = "ArtifactCaptureMiddleware",
     DynamicContext: DynamicContextMiddleware = "DynamicContextMiddleware",
     DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
     DeferredToolFilter: DeferredToolFilterMiddleware = "DeferredToolFilterMiddleware",
     SystemMessageCoalescing: SystemMessageCoalescingMiddleware = "SystemMessageCoalescingMiddleware",
+    HumanInTheLoop: HumanInTheLoopMiddleware = "DeerFlowHumanInTheLoopMiddleware",
     LoopDetection: LoopDetectionMiddleware = "LoopDetectionMiddleware",
     StructuredResponse: crate::factory::StructuredResponseMiddleware = "StructuredResponseMiddleware",
     TerminalResponse: TerminalResponseMiddleware = "TerminalResponseMiddleware",
@@ -109,9 +115,31 @@ pub const ORDER: &[Row] = &[
         "around every attempt of a call, inside the repair so that a retry sends the same request",
     ),
     row(
+        Slot::ToolReceipt,
+        "verification.receipts_enabled",
+        "outside every gate that answers in a tool's place: no call is without a receipt",
+    ),
+    row(
+        Slot::ArtifactResolution,
+        "tool_artifacts.enabled and .resolve_handles_in_args",
+        "before the gates: policies judge the real path, not a handle",
+    ),
+    // Authorization, Guardrail, SandboxAudit.
+    row(
+        Slot::ReadBeforeWrite,
+        "read_before_write.enabled",
+        "outside progress and error handling: a refusal is no failure of the tool",
+    ),
+    row(Slot::ToolProgress, "tool_progress.enabled", "outside error handling, whose stamps it reads"),
+    row(
         Slot::ToolErrorHandling,
         "always",
         "innermost of the gates: what a gate answers is stamped by the gate, what a tool fails with here",
+    ),
+    row(
+        Slot::ArtifactCapture,
+        "tool_artifacts.enabled",
+        "before durable context and compaction: handles outlive the results",
     ),
     row(Slot::DynamicContext, "always", "after uploads, whose block belongs to the message that moves"),
     // SkillActivation: with skills.
@@ -133,6 +161,11 @@ pub const ORDER: &[Row] = &[
         Slot::SystemMessageCoalescing,
         "always",
         "innermost of those that change requests: nothing adds a system message after it",
+    ),
+    row(
+        Slot::HumanInTheLoop,
+        "human_in_the_loop names tools",
+        "before the guards in the list, so after them in effect: nobody is asked about a call that will not run",
     ),
     // SubagentLimit: with sub-agents.
     row(
