@@ -4,10 +4,14 @@ mod clarification;
 mod closing;
 mod dangling_tool_call;
 mod dynamic_context;
+mod guardrails;
 mod input_sanitization;
 mod llm_error_handling;
 mod loop_detection;
 mod model_length_finish_reason;
+mod pattern;
+mod pii_redaction;
+mod remote_content;
 mod safety_finish_reason;
 mod sandbox;
 mod system_message_coalescing;
@@ -17,18 +21,29 @@ mod title;
 mod todo;
 mod tool_error_handling;
 mod tool_output_budget;
+mod tool_result_sanitization;
+mod tool_transforms;
 mod uploads;
 
+#[cfg(test)]
+pub(crate) mod rig;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use clarification::ClarificationMiddleware;
 pub use dangling_tool_call::DanglingToolCallMiddleware;
 pub use dynamic_context::{Clock, DynamicContextMiddleware};
+pub use guardrails::{
+    AUTHORIZATION_OUTCOME, AllowlistProvider, Authorization, AuthorizationConfig, AuthorizationProvider, AuthzRequest,
+    Decision, GuardrailMiddleware, GuardrailProvider, GuardrailRequest, GuardrailsConfig, ModelDenied, PolicyChoice,
+    PolicyConfigError, PolicyError, RbacProvider, Reason, Subject,
+};
 pub use input_sanitization::InputSanitizationMiddleware;
 pub use llm_error_handling::{CircuitBreakerConfig, LlmCallConfig, LlmErrorHandlingMiddleware, ProcessLimits};
 pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};
 pub use model_length_finish_reason::ModelLengthFinishReasonMiddleware;
+pub use pii_redaction::{PiiRedactionConfig, PiiRedactionMiddleware, RedactionKey, Redactor};
+pub use remote_content::RemoteTools;
 pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddleware};
 pub use sandbox::SandboxMiddleware;
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
@@ -38,4 +53,6 @@ pub use title::{TitleConfig, TitleMiddleware};
 pub use todo::TodoMiddleware;
 pub use tool_error_handling::{ToolErrorHandlingMiddleware, ToolMeta, classify};
 pub use tool_output_budget::{ToolOutputBudgetMiddleware, ToolOutputConfig};
+pub use tool_result_sanitization::ToolResultSanitizationMiddleware;
+pub use tool_transforms::TOOL_TRANSFORMS;
 pub use uploads::{UPLOADS_CLOSE, UPLOADS_OPEN, UploadsMiddleware};
