@@ -14,6 +14,7 @@ mod pii_redaction;
 mod remote_content;
 mod safety_finish_reason;
 mod sandbox;
+mod sandbox_audit;
 mod system_message_coalescing;
 mod terminal_response;
 mod thread_data;
@@ -46,6 +47,7 @@ pub use pii_redaction::{PiiRedactionConfig, PiiRedactionMiddleware, RedactionKey
 pub use remote_content::RemoteTools;
 pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddleware};
 pub use sandbox::SandboxMiddleware;
+pub use sandbox_audit::SandboxAuditMiddleware;
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;
