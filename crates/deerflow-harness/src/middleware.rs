@@ -25,6 +25,7 @@ mod tool_output_budget;
 mod tool_result_sanitization;
 mod tool_transforms;
 mod uploads;
+mod view_image;
 
 #[cfg(test)]
 pub(crate) mod rig;
@@ -58,3 +59,4 @@ pub use tool_output_budget::{ToolOutputBudgetMiddleware, ToolOutputConfig};
 pub use tool_result_sanitization::ToolResultSanitizationMiddleware;
 pub use tool_transforms::TOOL_TRANSFORMS;
 pub use uploads::{UPLOADS_CLOSE, UPLOADS_OPEN, UploadsMiddleware};
+pub use view_image::{VIEW_IMAGE_CONTEXT, ViewImageMiddleware};

@@ -89,15 +89,11 @@ fn grade_at(command: &str, isolated: bool, depth: usize) -> Grade {
     let taken = split(command);
     let pieces = &taken.pieces;
     for (at, piece) in pieces.iter().enumerate() {
-        let operator = |at: Option<usize>| match at.and_then(|at| pieces.get(at)) {
-            Some(Piece::Operator(operator)) => *operator,
-            _ => "",
-        };
         let graded = match piece {
             Piece::Command(text) => {
-                let (before, after) = (operator(at.checked_sub(1)), operator(Some(at + 1)));
-                let fed = matches!(before, "|" | "|&").then(|| source_of_pipe(pieces, at)).flatten();
-                let part = Part { text, fed, piped: matches!(after, "|" | "|&"), isolated, depth };
+                let piped = matches!(pieces.get(at + 1), Some(Piece::Operator("|" | "|&")));
+                let fed = source_of_pipe(&pieces[..at]);
+                let part = Part { text, fed, piped, isolated, depth };
                 part.grade()
             }
             Piece::Operator(_) => Grade::pass(),
@@ -140,12 +136,19 @@ fn grade_at(command: &str, isolated: bool, depth: usize) -> Grade {
     worst
 }
 
-/// The command in front of the pipe that leads into the piece.
-fn source_of_pipe<'a>(pieces: &[Piece<'a>], at: usize) -> Option<&'a str> {
-    pieces[..at].iter().rev().find_map(|piece| match piece {
-        Piece::Command(text) => Some(*text),
-        _ => None,
-    })
+/// The command whose output is piped into what follows these pieces. Line breaks and bodies may stand behind the pipe.
+fn source_of_pipe<'a>(before: &[Piece<'a>]) -> Option<&'a str> {
+    let mut piped = false;
+    for piece in before.iter().rev() {
+        match piece {
+            Piece::Command(text) if text.trim().is_empty() => {}
+            Piece::Command(text) => return piped.then_some(*text),
+            Piece::Operator("\n") | Piece::Heredoc { .. } => {}
+            Piece::Operator("|" | "|&") => piped = true,
+            Piece::Operator(_) => return None,
+        }
+    }
+    None
 }
 
 /// Whether the command is a shell that takes its script from its input.

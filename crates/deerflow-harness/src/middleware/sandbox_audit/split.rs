@@ -250,8 +250,8 @@ impl<'a> Scanner<'a> {
     fn arithmetic(&mut self, opening: usize) {
         let bytes = self.text.as_bytes();
         let mut open = 2usize;
-        for at in self.at + opening..bytes.len() {
-            match bytes[at] {
+        for (at, byte) in bytes.iter().enumerate().skip(self.at + opening) {
+            match byte {
                 b'(' => open += 1,
                 b')' => open -= 1,
                 _ => {}
@@ -515,6 +515,10 @@ mod tests {
             words(&text);
         }
 
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn deep_nesting_does_no_harm(opening in prop::sample::select(vec!["$(", "`", "\"$(", "<(", "(", "$(("]), times in 1usize..5000) {
             let text = opening.repeat(times);
