@@ -39,13 +39,15 @@ const MIME_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/g
 pub struct ViewImageMiddleware {
     provider: Arc<dyn SandboxProvider>,
     authorization: Option<Authorization>,
+    /// Of one image, and of all in a request.
+    max_bytes: u64,
 }
 
 impl ViewImageMiddleware {
     /// Images are read from the sandboxes of `provider`, where `authorization` allows `sandbox:execute`.
     #[must_use]
     pub fn new(provider: Arc<dyn SandboxProvider>, authorization: Option<Authorization>) -> Self {
-        Self { provider, authorization }
+        Self { provider, authorization, max_bytes: MAX_BYTES }
     }
 
     /// The message that shows the images.
@@ -93,13 +95,13 @@ impl ViewImageMiddleware {
             }
         };
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        let mut left = MAX_BYTES;
+        let mut left = self.max_bytes;
         let mut shown = Vec::with_capacity(images.len());
         for (at, (path, image)) in images.iter().enumerate() {
-            let result = if at >= MAX_IMAGES || image.size > left && image.size <= MAX_BYTES {
+            let result = if at >= MAX_IMAGES || (image.size > left && image.size <= self.max_bytes) {
                 Err("there are too many images in this request; view it again if you need it".to_owned())
             } else {
-                match tokio::time::timeout_at(deadline, read(&*sandbox, image)).await {
+                match tokio::time::timeout_at(deadline, read(&*sandbox, image, self.max_bytes)).await {
                     Ok(result) => result,
                     Err(_) => Err(format!("it could not be read within {} s", PATIENCE.as_secs())),
                 }
@@ -122,7 +124,7 @@ struct Shown {
 }
 
 /// Reads an image; the reason for the model when it is not what was viewed.
-async fn read(sandbox: &dyn Sandbox, image: &ViewedImage) -> Result<Shown, String> {
+async fn read(sandbox: &dyn Sandbox, image: &ViewedImage, max: u64) -> Result<Shown, String> {
     const CHANGED: &str = "the file has changed since; call view_image again";
     // The state can be written by clients: nothing in it is taken for granted.
     let Some(mime) = MIME_TYPES.into_iter().find(|known| *known == image.mime_type) else {
@@ -133,10 +135,10 @@ async fn read(sandbox: &dyn Sandbox, image: &ViewedImage) -> Result<Shown, Strin
         .ok()
         .filter(|path| matches!(path.root(), VirtualRoot::Workspace | VirtualRoot::Uploads | VirtualRoot::Outputs));
     let Some(path) = path else { return Err("it is not among the files of this thread".to_owned()) };
-    if image.size > MAX_BYTES {
-        return Err(format!("it has {} bytes and the limit is {MAX_BYTES}", image.size));
+    if image.size > max {
+        return Err(format!("it has {} bytes and the limit is {max}", image.size));
     }
-    let bytes = match sandbox.read_bytes(&path, MAX_BYTES).await {
+    let bytes = match sandbox.read_bytes(&path, max).await {
         Ok(bytes) => bytes,
         Err(SandboxError::NotFound { .. }) => return Err("the file is gone".to_owned()),
         Err(SandboxError::TooLarge { .. }) => return Err(CHANGED.to_owned()),

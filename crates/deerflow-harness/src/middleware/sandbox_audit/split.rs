@@ -79,11 +79,21 @@ struct Scanner<'a> {
     start: usize,
     substitutions: Vec<&'a str>,
     pending: Vec<Pending>,
+    /// For each opening bracket where its counterpart is; made when first needed.
+    brackets: Option<Vec<usize>>,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, pieces: Vec::new(), start: 0, substitutions: Vec::new(), pending: Vec::new() }
+        Self {
+            text,
+            at: 0,
+            pieces: Vec::new(),
+            start: 0,
+            substitutions: Vec::new(),
+            pending: Vec::new(),
+            brackets: None,
+        }
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -246,22 +256,35 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Over `((…))`: no here-documents, no operators. What is not closed goes on as ordinary text.
+    /// Over `((…))` or `$((…))`: no here-documents, no operators. What is not closed goes on as ordinary text.
     fn arithmetic(&mut self, opening: usize) {
-        let bytes = self.text.as_bytes();
-        let mut open = 2usize;
-        for (at, byte) in bytes.iter().enumerate().skip(self.at + opening) {
-            match byte {
-                b'(' => open += 1,
-                b')' => open -= 1,
-                _ => {}
+        let outer = self.at + opening - 2;
+        self.at = match (self.counterpart(outer), self.counterpart(outer + 1)) {
+            (Some(end), Some(inner)) if inner + 1 == end => end + 1,
+            _ => self.at + opening,
+        };
+    }
+
+    /// Where the bracket at this place is closed, if quotes are not looked at.
+    fn counterpart(&mut self, at: usize) -> Option<usize> {
+        let text = self.text;
+        let brackets = self.brackets.get_or_insert_with(|| {
+            let mut brackets = vec![usize::MAX; text.len()];
+            let mut open = Vec::new();
+            for (at, byte) in text.bytes().enumerate() {
+                match byte {
+                    b'(' => open.push(at),
+                    b')' => {
+                        if let Some(opened) = open.pop() {
+                            brackets[opened] = at;
+                        }
+                    }
+                    _ => {}
+                }
             }
-            if open == 0 {
-                self.at = at + 1;
-                return;
-            }
-        }
-        self.at += opening;
+            brackets
+        });
+        brackets.get(at).copied().filter(|end| *end != usize::MAX)
     }
 
     fn comment(&mut self) {
@@ -329,6 +352,7 @@ fn substitutions_one_deeper(text: &str, depth: usize) -> Vec<&str> {
 /// The words of a simple command without quotes. A substitution is a part of its word, blanks and all.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
+    let mut scanner = Scanner::new(text);
     let mut word: Option<String> = None;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -360,7 +384,13 @@ pub(super) fn words(text: &str) -> Vec<String> {
                 }
             }
             '$' | '`' if c == '`' || chars.peek().is_some_and(|(_, next)| *next == '(') => {
-                let end = at + substitution_length(&text[at..]);
+                let (opening, close) = if c == '`' { (1, Close::Backquote) } else { (2, Close::Paren) };
+                scanner.at = at;
+                // What is not closed goes to the end.
+                let end = match scanner.substitution(opening, close, 0) {
+                    Ok(()) => scanner.at.min(text.len()),
+                    Err(Unbalanced) => text.len(),
+                };
                 word.get_or_insert_default().push_str(&text[at..end]);
                 while chars.next_if(|(at, _)| *at < end).is_some() {}
             }
@@ -369,16 +399,6 @@ pub(super) fn words(text: &str) -> Vec<String> {
     }
     words.extend(word);
     words
-}
-
-/// Bytes of the substitution that a text begins with; all of it when it is not closed.
-fn substitution_length(text: &str) -> usize {
-    let mut scanner = Scanner::new(text);
-    let (opening, close) = if text.starts_with('`') { (1, Close::Backquote) } else { (2, Close::Paren) };
-    match scanner.substitution(opening, close, 0) {
-        Ok(()) => scanner.at.min(text.len()),
-        Err(Unbalanced) => text.len(),
-    }
 }
 
 /// The text with lines joined that a backslash continues, and with single blanks. Line breaks stay: they end commands.

@@ -12,13 +12,14 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 struct Desk {
     _dir: tempfile::TempDir,
     provider: Arc<HostProvider>,
+    max_bytes: u64,
 }
 
 impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = SandboxConfig { min_free_mb: 0, ..SandboxConfig::default() };
-        Self { provider: Arc::new(HostProvider::new(dir.path(), config).unwrap()), _dir: dir }
+        Self { provider: Arc::new(HostProvider::new(dir.path(), config).unwrap()), _dir: dir, max_bytes: MAX_BYTES }
     }
 
     async fn file(&self, path: &str, bytes: &[u8]) {
@@ -40,8 +41,9 @@ impl Desk {
     ) -> Ran {
         let mut output = ToolOutput::text("Successfully read image");
         output.update.viewed_images = Some(images.into_iter().map(|(path, image)| (path.to_owned(), image)).collect());
-        let chain: Vec<Arc<dyn Middleware>> =
-            vec![Arc::new(ViewImageMiddleware::new(self.provider.clone(), authorization))];
+        let mut middleware = ViewImageMiddleware::new(self.provider.clone(), authorization);
+        middleware.max_bytes = self.max_bytes;
+        let chain: Vec<Arc<dyn Middleware>> = vec![Arc::new(middleware)];
         let replies = vec![calling(TOOL, json!({"image_path": PATH})), calling("ls", json!({}))];
         let tools = vec![Canned::new(TOOL, output), Canned::text("ls", "a.png")];
         let input = StateUpdate::messages(before.into_iter().chain([Message::human("look")]));
@@ -167,7 +169,8 @@ async fn all_viewed_images_are_shown_those_just_viewed_first_up_to_the_limits() 
     assert!(texts[1].contains(PATH) && texts[2].contains("/21.png"), "{texts:?}");
     assert_eq!(texts.iter().filter(|text| text.contains("too many images")).count(), 3);
 
-    let half = vec![0; 11 << 20];
+    let desk = Desk { max_bytes: 2000, ..desk };
+    let half = vec![0; 1100];
     desk.file(PATH, &half).await;
     desk.file(&paths[0], &half).await;
     let two = vec![(paths[0].as_str(), at(&paths[0], &half)), (PATH, image(&half))];
