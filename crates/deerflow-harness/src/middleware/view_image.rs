@@ -83,7 +83,7 @@ impl ViewImageMiddleware {
     ) -> Vec<(&'i str, Result<Shown, String>)> {
         let none = |reason: &str| images.iter().map(|(path, _)| (path.as_str(), Err(reason.to_owned()))).collect();
         if let Some(authorization) = &self.authorization
-            && !authorization.allows(&ctx.user_id, &ctx.principal, ("sandbox", "execute"), "execute").await
+            && !authorization.allows_sandbox(&ctx.user_id, &ctx.principal).await
         {
             return none("this user may not use the sandbox");
         }

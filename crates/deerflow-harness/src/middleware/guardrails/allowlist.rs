@@ -39,7 +39,7 @@ impl AllowlistProvider {
                 None => problems.push(PolicyConfigError::unknown_key(path, key, &KEYS)),
                 // The original reads a null as no list.
                 Some(_) if value.is_null() => {}
-                Some(at) => match names(value, &path) {
+                Some(at) => match names(value, &path, /*star*/ false) {
                     Ok(list) => lists[at] = Some(list),
                     Err(found) => problems.extend(found),
                 },
@@ -50,8 +50,8 @@ impl AllowlistProvider {
     }
 }
 
-/// A list of names.
-pub(super) fn names(value: &Value, path: &KeyPath) -> Result<BTreeSet<String>, Vec<PolicyConfigError>> {
+/// A list of names; `star`: `*` is one of them.
+pub(super) fn names(value: &Value, path: &KeyPath, star: bool) -> Result<BTreeSet<String>, Vec<PolicyConfigError>> {
     let Value::Array(items) = value else {
         return Err(vec![PolicyConfigError::new(path.clone(), "expected a list of names")]);
     };
@@ -59,7 +59,7 @@ pub(super) fn names(value: &Value, path: &KeyPath) -> Result<BTreeSet<String>, V
     let mut names = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
         match item.as_str().map(str::trim) {
-            Some("*") => problems.push(
+            Some("*") if !star => problems.push(
                 PolicyConfigError::new(path.index(at), "`*` is no name")
                     .with_help("write `\"*\"` or `true` in place of the list to mean all"),
             ),

@@ -136,6 +136,12 @@ impl Authorization {
         }
     }
 
+    /// Whether a user may have commands run and files read in the sandbox: `sandbox:execute`.
+    pub async fn allows_sandbox(&self, user: &UserId, principal: &Principal) -> bool {
+        // The sandbox is one thing without a name.
+        self.allows(user, principal, ("sandbox", "execute"), "*").await
+    }
+
     /// The model to use: the wanted one if `model:use` is allowed, else the first of `configured` that is listed and allowed.
     ///
     /// # Errors

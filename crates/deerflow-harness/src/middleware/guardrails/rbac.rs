@@ -18,6 +18,8 @@ const RESOURCES: [(&str, &str); 6] = [
     ("mcp_server", "mcp_servers"),
     ("route", "routes"),
 ];
+/// The one resource whose things have no names: its target is `*`, and lists may have that.
+const SANDBOX: &str = "sandbox";
 const RULE_KEYS: [&str; 2] = ["allow", "deny"];
 
 /// What a role may use of one kind.
@@ -90,7 +92,7 @@ impl RbacProvider {
             let path = path.key(key);
             match RESOURCES.iter().find(|(_, known)| known == key) {
                 Some((_, known)) => {
-                    rules.insert(*known, Self::rule(value, &path, problems));
+                    rules.insert(*known, Self::rule(value, &path, *known == SANDBOX, problems));
                 }
                 None => problems.push(PolicyConfigError::unknown_key(path, key, &RESOURCES.map(|(_, known)| known))),
             }
@@ -98,7 +100,7 @@ impl RbacProvider {
         rules
     }
 
-    fn rule(value: &Value, path: &KeyPath, problems: &mut Vec<PolicyConfigError>) -> Rule {
+    fn rule(value: &Value, path: &KeyPath, star: bool, problems: &mut Vec<PolicyConfigError>) -> Rule {
         let mut rule = Rule::default();
         let Value::Object(map) = value else {
             problems.push(PolicyConfigError::new(path.clone(), "expected a mapping with `allow` and `deny`"));
@@ -110,7 +112,7 @@ impl RbacProvider {
                 ("allow", Value::Bool(true)) => Ok(None),
                 ("allow", Value::Bool(false)) => Ok(Some(BTreeSet::new())),
                 ("allow", Value::String(all)) if all == "*" => Ok(None),
-                ("allow" | "deny", Value::Array(_)) => names(value, &path).map(Some),
+                ("allow" | "deny", Value::Array(_)) => names(value, &path, star).map(Some),
                 ("allow", _) => Err(vec![
                     PolicyConfigError::new(path, "expected a list of names, `true`, `false` or `\"*\"`")
                         .with_help("leave the key out to allow all"),

@@ -242,7 +242,7 @@ async fn roles_allow_and_deny() {
         ("user", "tools", "bash", yes),
         ("user", "model", "small", yes),
         ("user", "model", "large", no),
-        ("user", "sandbox", "execute", no),
+        ("user", "sandbox", "*", no),
         ("user", "skill", "any", yes),
         ("user", "skill", "dangerous", no),
         ("user", "mcp_server", "x", yes),
@@ -250,6 +250,25 @@ async fn roles_allow_and_deny() {
         ("admin", "tool", "bash", none),
     ] {
         assert_eq!(ask(role, resource, target).await, (allow, code.to_owned()), "{role} {resource} {target}");
+    }
+}
+
+#[tokio::test]
+async fn the_sandbox_is_one_thing_without_a_name() {
+    let allows = async |rule: Value| {
+        let table = map(json!({"roles": {"user": {"sandbox": rule}}}));
+        let auth = Authorization::new(Arc::new(RbacProvider::from_config(&table).unwrap()), "user", true);
+        auth.allows_sandbox(&UserId::local(), &Principal::default()).await
+    };
+    for (rule, allowed) in [
+        (json!({}), true),
+        (json!({"allow": true}), true),
+        (json!({"allow": ["*"]}), true),
+        (json!({"allow": false}), false),
+        (json!({"allow": []}), false),
+        (json!({"deny": ["*"]}), false),
+    ] {
+        assert_eq!(allows(rule.clone()).await, allowed, "{rule}");
     }
 }
 

@@ -6,6 +6,7 @@ use super::{PiiRedactionConfig, RedactionKey};
 use crate::middleware::remote_content::{rewrite_texts, with_text};
 use deerflow_core::{Content, ContentBlock, ThreadId};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Replaces e-mail addresses, API keys, identity, card and telephone numbers by `[<KIND>_<12 hex digits>]`.
 ///
@@ -36,6 +37,23 @@ impl Redactor {
             #[cfg(test)]
             broken: false,
         }
+    }
+
+    /// The same with the key in the data folder `home`, which is made if need be. Reads nothing unless it is needed. If there is
+    /// no such key, one for this process is used: placeholders differ after the next start, and nothing else does.
+    #[must_use]
+    pub fn of_installation(config: &PiiRedactionConfig, home: &Path) -> Self {
+        if !config.enabled {
+            return Self::off();
+        }
+        if config.token_secret.is_some() {
+            return Self::new(config, &RedactionKey::random());
+        }
+        let key = RedactionKey::of_installation(home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the key of placeholders cannot be kept; they will differ after the next start");
+            RedactionKey::random()
+        });
+        Self::new(config, &key)
     }
 
     /// Leaves every text as it is.

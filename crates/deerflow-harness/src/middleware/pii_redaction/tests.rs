@@ -207,6 +207,22 @@ fn a_placeholder_says_the_kind_and_belongs_to_the_value_and_the_thread() {
 }
 
 #[test]
+fn the_key_of_the_installation_is_used_only_when_needed() {
+    let home = tempfile::tempdir().unwrap();
+    let made = || std::fs::read_dir(home.path()).unwrap().count();
+    let of =
+        |config: &PiiRedactionConfig| Redactor::of_installation(config, home.path()).redact("a@b.com").into_owned();
+    assert_eq!((of(&PiiRedactionConfig::default()), made()), ("a@b.com".to_owned(), 0));
+    let shared = PiiRedactionConfig { token_secret: Some("a secret of some length".into()), ..config() };
+    let elsewhere = Redactor::of_installation(&shared, std::path::Path::new("/nowhere")).redact("a@b.com").into_owned();
+    assert_eq!((of(&shared), made()), (elsewhere, 0));
+    assert_eq!((of(&config()), made()), (of(&config()), 1));
+    let broken = home.path().join("a file");
+    std::fs::write(&broken, "").unwrap();
+    assert!(Redactor::of_installation(&config(), &broken).redact("a@b.com").starts_with("[EMAIL_"));
+}
+
+#[test]
 fn every_kind_can_be_switched_off_by_itself() {
     let all = "a@b.com sk-a1a1a1a1a1a1a1a1a1a1 11010519491231002X 4111111111111111 +14155552671";
     let switches: [fn(&mut PiiRedactionConfig) -> &mut bool; 5] = [
