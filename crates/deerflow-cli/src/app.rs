@@ -5,9 +5,9 @@ use deerflow_config::{Config, Loader, ModelsSection, Registry};
 use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
-    CircuitBreakerConfig, HumanInTheLoopConfig, LlmCallConfig, LoopDetectionConfig, ReadBeforeWriteConfig,
-    SafetyFinishReasonConfig, TitleConfig, ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig,
-    VerificationConfig,
+    AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
+    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, TitleConfig,
+    ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -31,8 +31,6 @@ pub(crate) fn registry() -> Registry {
         ("tool_search", "deferred tools"),
         ("token_usage", "token attribution"),
         ("token_budget", "token budgets"),
-        ("guardrails", "guardrails"),
-        ("authorization", "authorisation"),
         ("channels", "chat channels"),
         ("channel_connections", "chat channels"),
         ("scheduler", "scheduled tasks"),
@@ -72,7 +70,10 @@ pub(crate) fn registry() -> Registry {
         .with::<ToolArtifactsConfig>()
         .with::<ReadBeforeWriteConfig>()
         .with::<ToolProgressConfig>()
-        .with::<HumanInTheLoopConfig>();
+        .with::<HumanInTheLoopConfig>()
+        .with::<AuthorizationConfig>()
+        .with::<GuardrailsConfig>()
+        .with::<PiiRedactionConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

@@ -2,6 +2,7 @@
 
 use crate::chain::{Filling, Place};
 use crate::middleware::*;
+use crate::order::Slot;
 use crate::ports::HarnessPorts;
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Tool};
@@ -27,6 +28,12 @@ pub struct ChainParts<'a> {
     pub tools: &'a [Arc<dyn Tool>],
     /// Shared by all agents of the process.
     pub file_locks: Arc<FileLocks>,
+    /// Hides personal data, if that is on.
+    pub redactor: Redactor,
+    /// Who may do what, if that is restricted.
+    pub authorization: Option<Authorization>,
+    /// The configured guardrail.
+    pub guardrail: Option<GuardrailMiddleware>,
     /// Writes titles, if one is configured for that.
     pub title_model: Option<Arc<dyn ChatModel>>,
     /// Whether the agent keeps a plan.
@@ -47,15 +54,23 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
         ports,
         tools,
         file_locks,
+        redactor,
+        authorization,
+        guardrail,
         title_model,
         plan_mode,
         time_zone,
     } = parts;
     let mut chain = Filling::default();
-    chain.put(GoalMiddleware::new(model));
+    let vision = model.info().supports_vision;
+    let isolated = sandbox.name() == "isolated";
+    chain.put(GoalMiddleware::new(model).redacting(redactor.clone()));
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
+    let remote = RemoteTools::default();
+    chain.put(ToolResultSanitizationMiddleware::new(remote.clone()));
+    chain.maybe(redactor.is_on().then(|| PiiRedactionMiddleware::new(redactor.clone(), remote)));
     chain.put(ThreadDataMiddleware::new(sandbox.clone()));
     chain.put(UploadsMiddleware::new(home));
     chain.put(SandboxMiddleware::new(sandbox.clone()));
@@ -67,6 +82,12 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let artifacts = section::<ToolArtifactsConfig>(config);
     let resolves = artifacts.enabled && artifacts.resolve_handles_in_args;
     chain.maybe(resolves.then(|| ArtifactResolutionMiddleware::new(artifacts.clone())));
+    if let Some(authorization) = &authorization {
+        chain.put_at(Slot::Authorization, authorization.middleware([]));
+    }
+    chain.maybe(guardrail);
+    chain.put(SandboxAuditMiddleware::new(isolated));
+    chain.maybe(vision.then(|| ViewImageMiddleware::new(sandbox.clone(), authorization)));
     let reads = section::<ReadBeforeWriteConfig>(config);
     chain.maybe(reads.enabled.then(|| ReadBeforeWriteMiddleware::new(reads, sandbox, file_locks)));
     let progress = section::<ToolProgressConfig>(config);
@@ -76,7 +97,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     chain.put(DynamicContextMiddleware::local(time_zone.as_deref()));
     chain.maybe(plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
     let title = section::<TitleConfig>(config);
-    chain.maybe(title.enabled.then(|| TitleMiddleware::new(title, title_model)));
+    chain.maybe(title.enabled.then(|| TitleMiddleware::new(title, title_model).redacting(redactor)));
     chain.put(SystemMessageCoalescingMiddleware);
     let approvals = section::<HumanInTheLoopConfig>(config);
     chain.maybe(approvals.is_active().then(|| HumanInTheLoopMiddleware::new(&approvals).with_tools(tools)));

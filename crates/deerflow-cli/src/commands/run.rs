@@ -7,7 +7,7 @@ use crate::cli::RunArgs;
 use crate::failure::{Failure, INTERRUPTED, NEEDS_USER, RUN};
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
-use deerflow_core::{Message, RunStatus, ThreadId};
+use deerflow_core::{Message, Principal, RunStatus, ThreadId};
 use deerflow_documents::{StageOptions, Upload, UploadLimits, stage_files};
 use deerflow_harness::LeadOptions;
 use deerflow_harness::goal::new_goal;
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         recall: args.recall,
     };
     // Wrong names are told before any file is copied.
-    app.harness.lead_agent(&app.user, &options).map_err(Failure::usage)?;
+    app.harness.lead_agent(&app.user, &Principal::default(), &options).await.map_err(Failure::usage)?;
     let mut goal =
         args.goal.as_deref().map(|text| new_goal(text, args.max_continuations)).transpose().map_err(Failure::usage)?;
     let mut renderer = Renderer::new(args.show);

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use deerflow_agent::{Agent, RunContext};
 use deerflow_config::{Config, Loader, Registry};
 use deerflow_core::*;
-use deerflow_harness::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits};
+use deerflow_harness::middleware::{
+    Authorization, AuthorizationConfig, CircuitBreakerConfig, GuardrailMiddleware, GuardrailsConfig, LlmCallConfig,
+    PiiRedactionConfig, ProcessLimits, Redactor,
+};
 use deerflow_harness::{ChainParts, lead_chain};
 use deerflow_models::legalise::{Rules, legalise_request};
 use deerflow_models::testing::assert_legal;
@@ -24,6 +27,8 @@ circuit_breaker: {failure_threshold: 1000000}
 tool_output: {externalize_min_chars: 500, fallback_max_chars: 900, fallback_head_chars: 300, fallback_tail_chars: 200}
 tool_progress: {enabled: true}
 loop_detection: {warn_threshold: 2, hard_limit: 4}
+pii_redaction: {enabled: true}
+guardrails: {enabled: true, provider: {use: allowlist, config: {denied_tools: [fails]}}}
 human_in_the_loop: {interrupt_on: {approve_me: true}}
 ";
 
@@ -71,6 +76,9 @@ impl World {
             ports: None,
             tools: &self.tools,
             file_locks: Arc::default(),
+            redactor: Redactor::of_installation(&self.config.section::<PiiRedactionConfig>(), self.home.path()),
+            authorization: Authorization::from_config(&self.config.section::<AuthorizationConfig>()).unwrap(),
+            guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>()).unwrap(),
             title_model: Some(model.clone()),
             plan_mode,
             time_zone: Some("UTC".into()),
@@ -105,6 +113,9 @@ fn registry() -> Registry {
         .with::<ToolProgressConfig>()
         .with::<LoopDetectionConfig>()
         .with::<HumanInTheLoopConfig>()
+        .with::<PiiRedactionConfig>()
+        .with::<GuardrailsConfig>()
+        .with::<AuthorizationConfig>()
 }
 
 /// A decision about every open question, mostly one that fits.
