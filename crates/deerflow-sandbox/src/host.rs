@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::capability::{Capability, Tier};
 use crate::config::SandboxConfig;
+use crate::egress::NetworkAccess;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
 use crate::exec::group::Group;
@@ -58,6 +59,10 @@ impl SandboxProvider for HostProvider {
 
     fn capability(&self) -> &Capability {
         &self.capability
+    }
+
+    fn network(&self) -> NetworkAccess {
+        NetworkAccess::Unconfined
     }
 
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {

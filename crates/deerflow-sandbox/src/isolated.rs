@@ -16,6 +16,7 @@ use self::client::LauncherClient;
 use self::shell::{Engine, IsolatedShell};
 use crate::capability::{Capability, Tier};
 use crate::config::SandboxConfig;
+use crate::egress::{Egress, NetworkAccess};
 use crate::files::ThreadFiles;
 use crate::local::{LocalSandbox, SandboxCache, Shell};
 use crate::mask::PathMask;
@@ -30,7 +31,7 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// The `bwrap` program to fall back to; `None` is where the system has it, an absent file is no fallback.
+    /// The `bwrap` program to fall back to (in which `program` is then needed for the network); `None` is where the system has it, an absent file is no fallback.
     pub bwrap: Option<PathBuf>,
 }
 
@@ -55,6 +56,8 @@ pub struct IsolatedProvider {
     /// Owner of the threads' files when the server is root.
     owner: Option<u32>,
     engine: Arc<Engine>,
+    /// Rules of the network; `None` where it is off.
+    egress: Option<Arc<Egress>>,
     capability: Capability,
     sandboxes: SandboxCache<IsolatedShell>,
 }
@@ -80,21 +83,22 @@ impl IsolatedProvider {
         let base =
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
         let owner = config.file_owner();
+        let egress = Egress::new(&config.network)?;
         let config = Arc::new(config);
         let mut reasons = Vec::new();
         for tier in [Tier::Namespaces, Tier::Bwrap] {
-            match Self::try_tier(tier, &base, &config, owner, &launcher).await {
+            match Self::try_tier(tier, &base, &config, owner, &egress, &launcher).await {
                 Ok((engine, degraded)) => {
                     reasons.extend(degraded);
                     let capability = Capability { tier, bash: true, reasons };
-                    return Ok(Self::new(base, config, owner, engine, capability));
+                    return Ok(Self::new(base, config, owner, engine, egress, capability));
                 }
                 Err(error) => reasons.push(format!("{}: {error}", tier.as_str())),
             }
         }
         tracing::warn!(?reasons, "no isolation is possible here; commands are withdrawn");
         let capability = Capability { tier: Tier::None, bash: false, reasons: reasons.clone() };
-        Ok(Self::new(base, config, owner, Engine::Withdrawn(reasons), capability))
+        Ok(Self::new(base, config, owner, Engine::Withdrawn(reasons), egress, capability))
     }
 
     fn new(
@@ -102,9 +106,10 @@ impl IsolatedProvider {
         config: Arc<SandboxConfig>,
         owner: Option<u32>,
         engine: Engine,
+        egress: Option<Arc<Egress>>,
         capability: Capability,
     ) -> Self {
-        Self { base, config, owner, engine: Arc::new(engine), capability, sandboxes: SandboxCache::default() }
+        Self { base, config, owner, engine: Arc::new(engine), egress, capability, sandboxes: SandboxCache::default() }
     }
 
     /// A tier that has run a trial command, and what it lacks.
@@ -113,6 +118,7 @@ impl IsolatedProvider {
         base: &Path,
         config: &Arc<SandboxConfig>,
         owner: Option<u32>,
+        egress: &Option<Arc<Egress>>,
         launcher: &Launcher,
     ) -> Result<(Engine, Vec<String>), SandboxError> {
         let (engine, degraded) = match tier {
@@ -121,7 +127,8 @@ impl IsolatedProvider {
                     let message = "not used as root: the dedicated user could not reach the data".to_owned();
                     return Err(SandboxError::Launch { step: "bwrap".to_owned(), message });
                 }
-                let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base)?;
+                let helper = egress.is_some().then_some(launcher.program.as_path());
+                let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base, helper)?;
                 (Engine::Bwrap(bwrap), vec!["bwrap: without the own system call filter and landlock".to_owned()])
             }
             _ => {
@@ -134,7 +141,7 @@ impl IsolatedProvider {
         // Two servers may start over one directory.
         let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
         let paths = ThreadPaths::new(&trial, "trial", "trial")?;
-        let output = paths.ensure_owned(owner).map(|()| sandbox(paths, config, &engine, owner));
+        let output = paths.ensure_owned(owner).map(|()| sandbox(paths, config, &engine, owner, egress));
         let output = match output {
             Ok(sandbox) => {
                 let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
@@ -148,6 +155,11 @@ impl IsolatedProvider {
             let message = format!("a trial command failed: {}{}", output.stdout, output.stderr);
             return Err(SandboxError::Launch { step: "trial".to_owned(), message });
         }
+        // Without this a command would have no network at all, and nothing would say so.
+        if egress.is_some() && output.network.is_none() {
+            let message = "a trial command had no way to the proxy".to_owned();
+            return Err(SandboxError::Launch { step: "network".to_owned(), message });
+        }
         // The trial's sandbox is gone, so this is the only holder.
         let lost = || SandboxError::Launch { step: "trial".to_owned(), message: "still in use".to_owned() };
         Ok((Arc::into_inner(engine).ok_or_else(lost)?, degraded))
@@ -160,13 +172,15 @@ fn sandbox(
     config: &Arc<SandboxConfig>,
     engine: &Arc<Engine>,
     owner: Option<u32>,
+    egress: &Option<Arc<Egress>>,
 ) -> LocalSandbox<IsolatedShell> {
     let files = Arc::new(ThreadFiles::new(&paths, config, owner));
     let private = [(paths.home(), INSIDE_HOME), (paths.tmp(), "/tmp")];
     let private = private.map(|(host, shown)| (host.to_string_lossy().into_owned(), shown.to_owned()));
     let mask = PathMask::new(files.mounts(), &private);
     let id = format!("isolated:{}", paths.name());
-    let shell = IsolatedShell::new(paths, Arc::clone(&files), Arc::clone(config), Arc::clone(engine), owner);
+    let shell =
+        IsolatedShell::new(paths, Arc::clone(&files), Arc::clone(config), Arc::clone(engine), owner, egress.clone());
     LocalSandbox { id, files, mask, shell }
 }
 
@@ -180,6 +194,10 @@ impl SandboxProvider for IsolatedProvider {
         &self.capability
     }
 
+    fn network(&self) -> NetworkAccess {
+        self.config.network.access()
+    }
+
     fn file_owner(&self) -> Option<(u32, u32)> {
         self.owner.map(|uid| (uid, uid))
     }
@@ -189,7 +207,7 @@ impl SandboxProvider for IsolatedProvider {
         // Even for a sandbox that is known: the directories may have been deleted meanwhile.
         paths.ensure_owned(self.owner)?;
         let name = paths.name();
-        Ok(self.sandboxes.get_or_make(name, || sandbox(paths, &self.config, &self.engine, self.owner)))
+        Ok(self.sandboxes.get_or_make(name, || sandbox(paths, &self.config, &self.engine, self.owner, &self.egress)))
     }
 }
 

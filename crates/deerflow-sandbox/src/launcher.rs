@@ -15,15 +15,19 @@ mod template;
 mod words;
 mod zygote;
 
+use crate::egress::inside;
 use crate::protocol::LAUNCHER_ARG;
 
-/// True if this process was started as a launcher. Ask before anything else in `main`, before any thread or runtime.
+/// True if this process was started as a launcher (or as the helper that another launcher needs for the network). Ask before anything else in `main`, before any thread or runtime.
 #[must_use]
 pub fn is_launcher_invocation() -> bool {
-    std::env::args_os().nth(1).is_some_and(|arg| arg == LAUNCHER_ARG)
+    std::env::args_os().nth(1).is_some_and(|arg| arg == LAUNCHER_ARG || arg == inside::LISTEN_ARG)
 }
 
 /// Runs the launcher; never returns. Only after [`is_launcher_invocation`] said yes.
 pub fn launcher_main() -> ! {
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == inside::LISTEN_ARG) {
+        inside::main();
+    }
     zygote::main()
 }

@@ -9,6 +9,7 @@
 
 mod capability;
 mod config;
+mod egress;
 mod error;
 mod exec;
 mod files;
@@ -28,7 +29,8 @@ pub mod text;
 mod thread_paths;
 
 pub use capability::{Capability, Tier};
-pub use config::{MountConfig, NetworkMode, ProviderKind, SandboxConfig};
+pub use config::{MountConfig, ProviderKind, SandboxConfig};
+pub use egress::{NetworkAccess, NetworkConfig, NetworkTrouble, NetworkUse};
 pub use error::SandboxError;
 pub use files::{
     Access, DirEntry, EditOutcome, EntryKind, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome,

@@ -4,7 +4,8 @@
 //! [`Setup`], answered by a [`Ready`]. Each later packet is the name of a thread with file descriptors: the job's control socket, its
 //! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
 //! then JSON) to the job's pid 1 and [`TAKEN`] and
-//! one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
+//! one [`Report`] (JSON, end of file) back; between them, if the job has a proxy, white space that carries the socket where
+//! the server is to accept its connections. When the server's end closes, the job dies; the
 //! launcher keeps its end open until the job's last process is gone, so that end of file means just that.
 
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ pub(crate) struct Job {
     pub cwd: String,
     pub mounts: Vec<JobMount>,
     pub limits: Limits,
+    /// The server runs a proxy for it and wants a listening socket of its network.
+    pub proxy: bool,
 }
 
 /// A host directory for one command.

@@ -15,11 +15,13 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
+use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::bwrap::Bwrap;
 use super::client::{LauncherClient, launch_error};
 use crate::config::SandboxConfig;
+use crate::egress::{Egress, NetworkUse, Proxy, receive};
 use crate::exec::capture::Output;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
@@ -46,6 +48,8 @@ pub(crate) struct IsolatedShell {
     config: Arc<SandboxConfig>,
     engine: Arc<Engine>,
     owner: Option<u32>,
+    /// Rules of the network; `None` where it is off.
+    egress: Option<Arc<Egress>>,
     disk: DiskWatch,
 }
 
@@ -66,10 +70,11 @@ impl IsolatedShell {
         config: Arc<SandboxConfig>,
         engine: Arc<Engine>,
         owner: Option<u32>,
+        egress: Option<Arc<Egress>>,
     ) -> Self {
         let disk = DiskWatch::new(paths.thread_dir(), &config);
         let thread = paths.name();
-        Self { thread, paths, files, config, engine, owner, disk }
+        Self { thread, paths, files, config, engine, owner, egress, disk }
     }
 
     async fn run(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
@@ -83,16 +88,34 @@ impl IsolatedShell {
             Engine::Withdrawn(reasons) => return Err(SandboxError::ShellUnavailable { reasons: reasons.clone() }),
             Engine::Bwrap(bwrap) => {
                 let (job, _) = self.job(request, only_make_room, false)?;
-                Group::spawn(bwrap.command(&job), capture)?.finish(timeout, &cancel, &self.disk).await
+                let mut command = bwrap.command(&job);
+                // With a network, the input is a socket: the same in all else, and the helper inside answers on it.
+                let network = match &self.egress {
+                    Some(_) => Some(input_socket(&mut command)?),
+                    None => None,
+                };
+                let group = Group::spawn(command, capture)?;
+                let proxy = match (&self.egress, &network) {
+                    (Some(egress), Some(socket)) => {
+                        proxy(egress, &self.thread, socket, &mut Vec::new(), &cancel).await?
+                    }
+                    _ => None,
+                };
+                let mut output = group.finish(timeout, &cancel, &self.disk).await;
+                output.network = stop(proxy).await;
+                drop(network);
+                output
             }
             Engine::Launcher(client) => {
                 let (job, mounts) = self.job(request, only_make_room, self.owner.is_some())?;
-                let first = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                let mut first = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                first.open_network(&self.egress, &self.thread, &cancel).await?;
                 match first.finish(timeout, &cancel, &self.disk).await? {
                     Some(output) => output,
                     // The launcher died before it took the job, which therefore never ran: the next one may have it.
                     None => {
-                        let again = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                        let mut again = Running::start(client, &self.thread, &job, &mounts, capture).await?;
+                        again.open_network(&self.egress, &self.thread, &cancel).await?;
                         let lost = Failure::new("starting the command", "the launcher died twice");
                         again.finish(timeout, &cancel, &self.disk).await?.ok_or_else(|| launch_error(&lost))?
                     }
@@ -144,7 +167,7 @@ impl IsolatedShell {
             // 0 would be no limit.
             file_size_bytes: if only_make_room { 1 } else { self.config.file_size_mb.saturating_mul(1 << 20) },
         };
-        Ok((Job { command: request.command, env, cwd, mounts, limits }, passed))
+        Ok((Job { command: request.command, env, cwd, mounts, limits, proxy: self.egress.is_some() }, passed))
     }
 }
 
@@ -182,6 +205,7 @@ struct Running {
     stdout: Output,
     stderr: Output,
     report: Vec<u8>,
+    proxy: Option<Proxy>,
     /// The control socket has ended: the last process is gone.
     gone: bool,
 }
@@ -223,7 +247,20 @@ impl Running {
             Err(error) => return Err(system(error)),
         }
         let (stdout, stderr) = (Output::new(out, capture).map_err(system)?, Output::new(err, capture).map_err(system)?);
-        Ok(Self { control, stdout, stderr, report: Vec::new(), gone: false })
+        Ok(Self { control, stdout, stderr, report: Vec::new(), proxy: None, gone: false })
+    }
+
+    /// Waits for the sandbox's socket and serves it, where there is a network.
+    async fn open_network(
+        &mut self,
+        egress: &Option<Arc<Egress>>,
+        thread: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), SandboxError> {
+        if let Some(egress) = egress {
+            self.proxy = proxy(egress, thread, &self.control, &mut self.report, cancel).await?;
+        }
+        Ok(())
     }
 
     /// Collects output until every process is gone. `None`: the job was never taken.
@@ -242,7 +279,9 @@ impl Running {
         if ended.is_some() {
             self.kill().await;
         }
-        self.output(ended)
+        let network = stop(self.proxy.take()).await;
+        let output = self.output(ended)?;
+        Ok(output.map(|output| ExecOutput { network, ..output }))
     }
 
     /// Pid 1 exits when it sees the end of the control socket, and takes all with it.
@@ -285,6 +324,40 @@ impl Running {
         (output.stderr, output.stderr_cut) = self.stderr.finish();
         Ok(Some(output))
     }
+}
+
+/// Serves the socket that comes over `channel`; `None` if none comes, because the other side ended or the caller wants no more.
+/// What else comes is added to `seen`.
+async fn proxy(
+    egress: &Arc<Egress>,
+    thread: &str,
+    channel: &UnixStream,
+    seen: &mut Vec<u8>,
+    cancel: &CancellationToken,
+) -> Result<Option<Proxy>, SandboxError> {
+    let listener = tokio::select! {
+        () = cancel.cancelled() => return Ok(None),
+        listener = tokio::time::timeout(START_TIMEOUT, receive(channel, seen)) => listener,
+    };
+    let listener = listener.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+    let listener = listener.map_err(|error| launch_error(&Failure::new("opening the network", error)))?;
+    Ok(listener.map(|listener| Proxy::start(listener, Arc::clone(egress), thread)))
+}
+
+async fn stop(proxy: Option<Proxy>) -> Option<NetworkUse> {
+    match proxy {
+        Some(proxy) => Some(proxy.stop().await),
+        None => None,
+    }
+}
+
+/// Gives a command a socket as its input; our end, which ends the command when it is dropped.
+fn input_socket(command: &mut Command) -> Result<UnixStream, SandboxError> {
+    let system = |error: std::io::Error| SandboxError::system("starting a command", &error);
+    let (ours, theirs) = StdUnixStream::pair().map_err(system)?;
+    ours.set_nonblocking(true).map_err(system)?;
+    command.stdin(OwnedFd::from(theirs));
+    UnixStream::from_std(ours).map_err(system)
 }
 
 fn shutdown(control: &UnixStream) -> std::io::Result<()> {

@@ -18,6 +18,7 @@ use seccompiler::BpfProgram;
 
 use super::memory::MemoryWatch;
 use super::{confine, root, seccomp, sys};
+use crate::egress::inside;
 use crate::protocol::{Failure, Job, Report, TAKEN};
 
 const MAX_JOB: u32 = 8 << 20;
@@ -75,7 +76,7 @@ fn confined(
     template: &Path,
     filter: &BpfProgram,
 ) -> Result<Job, Failure> {
-    let job = read_job(control)?;
+    let mut job = read_job(control)?;
     // From here on the server must not start the job a second time.
     control.write_all(TAKEN).map_err(|error| Failure::new("taking the job", error))?;
     let _ = nix::unistd::setsid();
@@ -84,6 +85,10 @@ fn confined(
         Some(network) => nix::sched::setns(&network, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Failure::new("entering the network", errno))?,
         None => sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?,
+    }
+    if job.proxy {
+        let variables = inside::open(control.as_fd()).map_err(|error| Failure::new("opening the network", error))?;
+        inside::add(&mut job.env, variables);
     }
     root::enter(template, &job.mounts, &mounts)?;
     drop(mounts);

@@ -9,6 +9,7 @@ mod commands;
 mod escape;
 mod host;
 mod limits;
+mod network;
 mod processes;
 mod support;
 mod user;
