@@ -65,6 +65,7 @@ pub(crate) async fn doctor(file: Option<PathBuf>, json: bool) -> Result<(), Fail
             }
             add("sandbox", capability.bash, true, detail);
             if capability.bash {
+                add("network", true, true, format!("of commands: {}", sandbox.network()));
                 let result = match sandbox.acquire("default", "doctor").await {
                     Ok(sandbox) => sandbox.execute(ExecRequest::new("echo ready"), CancellationToken::new()).await,
                     Err(error) => Err(error),
