@@ -318,12 +318,11 @@ async fn read_request(client: &mut TcpStream, bytes: &mut Vec<u8>, most: usize) 
             Ok(0) | Err(_) => return Err(Ending::Gone),
             Ok(_) => {}
         }
-        // Only the end of a line can be the end of a head.
-        if bytes[old..].contains(&b'\n') || old == 0 {
-            if let Some((request, length)) = head::request(bytes).map_err(Ending::Bad)? {
-                bytes.drain(..length);
-                return Ok(request);
-            }
+        // Only the end of a line can be the end of a head; what comes first may be no head at all.
+        let line = old == 0 || bytes[old..].contains(&b'\n');
+        if line && let Some((request, length)) = head::request(bytes).map_err(Ending::Bad)? {
+            bytes.drain(..length);
+            return Ok(request);
         }
         if bytes.len() > most {
             return Err(Ending::Bad(BadRequest { status: 431, reason: "the head of the request is too long" }));
