@@ -137,9 +137,7 @@ fn keep(fields: &[httparse::Header<'_>], but: &[&str], head: &mut Vec<u8>) {
     let options: Vec<String> = fields
         .iter()
         .filter(|field| field.name.eq_ignore_ascii_case("connection"))
-        .flat_map(|field| String::from_utf8_lossy(field.value).into_owned().into_bytes())
-        .collect::<Vec<u8>>()
-        .split(|byte| *byte == b',')
+        .flat_map(|field| field.value.split(|byte| *byte == b','))
         .map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase())
         .collect();
     for field in fields {
@@ -246,6 +244,14 @@ mod tests {
         );
         let (_, head, _) = forward("GET http://[::1]?q HTTP/1.1\r\n\r\n");
         assert!(head.starts_with("GET /?q HTTP/1.1\r\nHost: [::1]\r\n"), "{head}");
+    }
+
+    #[test]
+    fn each_field_that_names_options_counts() {
+        let (_, head, _) = forward(
+            "GET http://a.example/ HTTP/1.1\r\nConnection: X-A\r\nConnection: X-B\r\nX-A: 1\r\nX-B: 1\r\nX-C: 1\r\n\r\n",
+        );
+        assert_eq!(head, "GET / HTTP/1.1\r\nHost: a.example\r\nX-C: 1\r\nConnection: close\r\n\r\n");
     }
 
     #[test]
