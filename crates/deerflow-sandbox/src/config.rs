@@ -50,6 +50,9 @@ pub struct SandboxConfig {
     pub min_free_mb: u64,
     /// Bytes kept of each of stdout and stderr, in KiB: the first and the last half.
     pub capture_kb: u64,
+    /// Seconds that a thread's namespaces wait for its next command once all processes of the last one are dead; 0 makes new
+    /// ones for each command.
+    pub keep_seconds: u64,
 }
 
 impl deerflow_config::Section for SandboxConfig {
@@ -76,6 +79,7 @@ impl Default for SandboxConfig {
             disk_mb: 10_240,
             min_free_mb: 512,
             capture_kb: 10 * 1024,
+            keep_seconds: 30,
         }
     }
 }

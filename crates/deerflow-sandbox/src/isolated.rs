@@ -2,22 +2,27 @@
 
 mod bwrap;
 mod client;
+mod parking;
+mod running;
 mod shell;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::bwrap::Bwrap;
 use self::client::LauncherClient;
+use self::parking::Parking;
 use self::shell::{Engine, IsolatedShell};
 use crate::capability::{Capability, Tier};
 use crate::config::SandboxConfig;
 use crate::files::ThreadFiles;
-use crate::local::{LocalSandbox, SandboxCache, Shell};
+use crate::local::{Folders, LocalSandbox, SandboxCache, Shell};
 use crate::mask::PathMask;
 use crate::protocol::{INSIDE_HOME, LAUNCHER_ARG, Setup};
 use crate::sandbox::{ExecRequest, Sandbox, SandboxProvider};
@@ -57,6 +62,9 @@ pub struct IsolatedProvider {
     engine: Arc<Engine>,
     capability: Capability,
     sandboxes: SandboxCache<IsolatedShell>,
+    parking: Arc<Parking>,
+    /// Ends what waits in vain; nothing waits without it.
+    _tending: AbortOnDropHandle<()>,
 }
 
 impl std::fmt::Debug for IsolatedProvider {
@@ -104,7 +112,17 @@ impl IsolatedProvider {
         engine: Engine,
         capability: Capability,
     ) -> Self {
-        Self { base, config, owner, engine: Arc::new(engine), capability, sandboxes: SandboxCache::default() }
+        let parking = Arc::new(Parking::new(Duration::from_secs(config.keep_seconds)));
+        Self {
+            base,
+            config,
+            owner,
+            engine: Arc::new(engine),
+            capability,
+            sandboxes: SandboxCache::default(),
+            _tending: AbortOnDropHandle::new(tokio::spawn(Arc::clone(&parking).tend())),
+            parking,
+        }
     }
 
     /// A tier that has run a trial command, and what it lacks.
@@ -134,7 +152,10 @@ impl IsolatedProvider {
         // Two servers may start over one directory.
         let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
         let paths = ThreadPaths::new(&trial, "trial", "trial")?;
-        let output = paths.ensure_owned(owner).map(|()| sandbox(paths, config, &engine, owner));
+        let folders = Arc::new(Folders::new(paths, owner));
+        // Nothing of the trial stays behind.
+        let parking = Arc::new(Parking::new(Duration::ZERO));
+        let output = folders.ensure().map(|()| sandbox(folders, config, &engine, parking));
         let output = match output {
             Ok(sandbox) => {
                 let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
@@ -156,18 +177,20 @@ impl IsolatedProvider {
 
 /// The sandbox of a thread whose directories are there.
 fn sandbox(
-    paths: ThreadPaths,
+    folders: Arc<Folders>,
     config: &Arc<SandboxConfig>,
     engine: &Arc<Engine>,
-    owner: Option<u32>,
+    parking: Arc<Parking>,
 ) -> LocalSandbox<IsolatedShell> {
-    let files = Arc::new(ThreadFiles::new(&paths, config, owner));
+    let paths = folders.paths();
+    let files = Arc::new(ThreadFiles::new(paths, config, folders.owner()));
     let private = [(paths.home(), INSIDE_HOME), (paths.tmp(), "/tmp")];
     let private = private.map(|(host, shown)| (host.to_string_lossy().into_owned(), shown.to_owned()));
     let mask = PathMask::new(files.mounts(), &private);
     let id = format!("isolated:{}", paths.name());
-    let shell = IsolatedShell::new(paths, Arc::clone(&files), Arc::clone(config), Arc::clone(engine), owner);
-    LocalSandbox { id, files, mask, shell }
+    let (config, engine) = (Arc::clone(config), Arc::clone(engine));
+    let shell = IsolatedShell::new(Arc::clone(&folders), Arc::clone(&files), config, engine, parking);
+    LocalSandbox { id, folders, files, mask, shell }
 }
 
 #[async_trait]
@@ -186,10 +209,8 @@ impl SandboxProvider for IsolatedProvider {
 
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let paths = ThreadPaths::new(&self.base, user_id, thread_id)?;
-        // Even for a sandbox that is known: the directories may have been deleted meanwhile.
-        paths.ensure_owned(self.owner)?;
-        let name = paths.name();
-        Ok(self.sandboxes.get_or_make(name, || sandbox(paths, &self.config, &self.engine, self.owner)))
+        let make = |folders| sandbox(folders, &self.config, &self.engine, Arc::clone(&self.parking));
+        Ok(self.sandboxes.get_or_make(paths, self.owner, make)?)
     }
 }
 

@@ -2,14 +2,16 @@
 //!
 //! It is single-threaded from start to end, holds nothing of the server's memory or environment, and as root becomes the
 //! dedicated user before anything else. It stays in a user namespace of its own (with capabilities there, none outside) and
-//! clones one pid 1 per command. See [`crate::protocol`] for the conversation.
+//! clones one pid 1 per sandbox. See [`crate::protocol`] for the conversation.
 
 mod confine;
 mod init;
+mod job;
 mod memory;
 mod network;
 mod root;
 mod seccomp;
+mod supervise;
 mod sys;
 mod template;
 mod words;

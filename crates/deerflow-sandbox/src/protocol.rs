@@ -1,11 +1,13 @@
 //! What the server and its launcher say to each other.
 //!
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
-//! [`Setup`], answered by a [`Ready`]. Each later packet is the name of a thread with file descriptors: the job's control socket, its
-//! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
-//! then JSON) to the job's pid 1 and [`TAKEN`] and
-//! one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
-//! launcher keeps its end open until the job's last process is gone, so that end of file means just that.
+//! [`Setup`], answered by a [`Ready`]. Each later packet asks for a sandbox: the name of a thread with file descriptors, the
+//! control socket first, then the mounts that [`Source::Passed`] refers to.
+//!
+//! The control socket carries a [`Job`] to the sandbox's pid 1 (length, then JSON, with the pipes for stdout and stderr as
+//! descriptors), and back [`TAKEN`] and one [`Ended`] (a line of JSON). Pid 1 then waits for a further job if it said so,
+//! which only ever comes from the same thread; otherwise it exits. When the server's end closes, the sandbox dies; the
+//! launcher keeps its end open until the sandbox's last process is gone, so that end of file means just that.
 
 use std::path::PathBuf;
 
@@ -66,8 +68,12 @@ pub(crate) struct Job {
     pub command: String,
     pub env: Vec<(String, String)>,
     pub cwd: String,
+    /// What the sandbox shows; taken from its first job, empty in later ones.
     pub mounts: Vec<JobMount>,
+    /// The same in all jobs of a sandbox.
     pub limits: Limits,
+    /// Stay for a further job.
+    pub stay: bool,
 }
 
 /// A host directory for one command.
@@ -88,11 +94,19 @@ pub(crate) enum Source {
 }
 
 /// Limits of one command; 0 is none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limits {
     pub memory_bytes: u64,
     pub processes: u64,
     pub file_size_bytes: u64,
+}
+
+/// What pid 1 says at the end of a job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub report: Report,
+    /// No process is left but pid 1, which takes a further job. Otherwise it is about to exit, with all that is left.
+    pub ready: bool,
 }
 
 /// How a job ended.

@@ -18,7 +18,7 @@ use seccompiler::BpfProgram;
 use super::init::{self, Channels};
 use super::network::NetworkPool;
 use super::{confine, seccomp, sys, template};
-use crate::protocol::{Failure, MAX_FDS, MAX_PACKET, Ready, Setup};
+use crate::protocol::{Ended, Failure, MAX_FDS, MAX_PACKET, Ready, Report, Setup};
 
 const JOB_NAMESPACES: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 /// How long without work before a network is made ahead.
@@ -112,22 +112,23 @@ impl Zygote {
 
     fn start(&mut self, thread: String, fds: Vec<OwnedFd>) {
         let mut fds = fds.into_iter();
-        let (Some(control), Some(stdout), Some(stderr)) = (fds.next(), fds.next(), fds.next()) else { return };
+        let Some(control) = fds.next() else { return };
         let network = self.networks.take(&thread);
         let own_network = if network.is_some() { 0 } else { libc::CLONE_NEWNET };
         match sys::fork_with(JOB_NAMESPACES | own_network) {
             Ok(None) => {
                 self.jobs.clear();
                 self.networks.clear();
-                let channels = Channels { control, stdout, stderr, network, mounts: fds.collect() };
+                let channels = Channels { control, network, mounts: fds.collect() };
                 init::main(channels, &self.template, &self.filter)
             }
             Ok(Some(pid)) => {
                 self.jobs.insert(pid, RunningJob { _control: control, thread, network });
             }
             Err(error) => {
-                let report = crate::protocol::Report::Failed(Failure::new("creating namespaces", error));
-                if let Ok(bytes) = serde_json::to_vec(&report) {
+                let report = Report::Failed(Failure::new("creating namespaces", error));
+                if let Ok(mut bytes) = serde_json::to_vec(&Ended { report, ready: false }) {
+                    bytes.push(b'\n');
                     let _ = nix::unistd::write(&control, &bytes);
                 }
             }
