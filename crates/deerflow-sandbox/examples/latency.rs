@@ -33,14 +33,15 @@ async fn measure() {
 async fn rounds(provider: &Arc<IsolatedProvider>, command: &str) {
     for (label, width, count) in [("alone", 1, 200), ("16 at once", 16, 40), ("64 at once", 64, 10)] {
         let (mut bare, mut again, mut first) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..count {
+        for _ in 0..count {
             bare.extend(together(width, |_| plain()).await);
             again.extend(together(width, |number| sandboxed(provider, command, format!("t{number}"))).await);
-            if round % 4 == 0 {
-                first.extend(
-                    together(width, |number| sandboxed(provider, command, format!("{width}-{round}-{number}"))).await,
-                );
-            }
+        }
+        for round in 0..count.min(20) {
+            // Nobody starts new threads without a pause.
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let thread = |number| sandboxed(provider, command, format!("{width}-{round}-{number}"));
+            first.extend(together(width, thread).await);
         }
         summary(&format!("{label}, fork and exec of `true`"), bare);
         summary(&format!("{label}, sandboxed"), again);

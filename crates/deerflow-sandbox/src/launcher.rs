@@ -4,11 +4,13 @@
 //! dedicated user before anything else. It stays in a user namespace of its own (with capabilities there, none outside) and
 //! clones one pid 1 per sandbox. See [`crate::protocol`] for the conversation.
 
+mod ahead;
 mod confine;
 mod init;
 mod job;
 mod memory;
 mod network;
+mod packets;
 mod root;
 mod seccomp;
 mod supervise;

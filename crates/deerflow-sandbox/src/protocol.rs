@@ -1,8 +1,8 @@
 //! What the server and its launcher say to each other.
 //!
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
-//! [`Setup`], answered by a [`Ready`]. Each later packet asks for a sandbox: the name of a thread with file descriptors, the
-//! control socket first, then the mounts that [`Source::Passed`] refers to.
+//! [`Setup`], answered by a [`Ready`]. Each later packet asks for a sandbox: an [`Ask`] with file descriptors, the control
+//! socket first, then the mounts that [`Source::Passed`] refers to.
 //!
 //! The control socket carries a [`Job`] to the sandbox's pid 1 (length, then JSON, with the pipes for stdout and stderr as
 //! descriptors), and back [`TAKEN`] and one [`Ended`] (a line of JSON). Pid 1 then waits for a further job if it said so,
@@ -76,18 +76,26 @@ pub(crate) struct Job {
     pub stay: bool,
 }
 
-/// A host directory for one command.
+/// Where a host directory appears in a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct JobMount {
     pub target: String,
-    pub source: Source,
     pub read_only: bool,
+}
+
+/// The wish for a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    /// Name of the thread.
+    pub thread: String,
+    /// Where the mounts of the first job come from, in their order.
+    pub sources: Vec<Source>,
 }
 
 /// Where a mount comes from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// The n-th descriptor after the first three: a detached mount that the server, as root, made.
+    /// The n-th descriptor after the control socket: a detached mount that the server, as root, made.
     Passed(usize),
     /// A path that the launcher opens as the server's own user.
     Path(PathBuf),

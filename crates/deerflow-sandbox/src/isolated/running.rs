@@ -18,7 +18,7 @@ use super::client::{LauncherClient, launch_error};
 use crate::SandboxError;
 use crate::exec::capture::Output;
 use crate::exec::disk::DiskWatch;
-use crate::protocol::{Ended, Job, Report, TAKEN};
+use crate::protocol::{Ask, Ended, Job, Report, TAKEN};
 use crate::sandbox::{ExecOutput, LimitHit};
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -56,7 +56,7 @@ impl Running {
     /// Asks the launcher for a sandbox and hands it the job.
     pub(super) async fn start(
         client: &Arc<LauncherClient>,
-        thread: &str,
+        ask: &Ask,
         job: &Job,
         mounts: &[OwnedFd],
         capture: u64,
@@ -65,7 +65,7 @@ impl Running {
         ours.set_nonblocking(true).map_err(system)?;
         let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
         fds.extend(mounts.iter().map(AsFd::as_fd));
-        client.send(thread, &fds).await?;
+        client.send(ask, &fds).await?;
         drop(theirs);
         Self::hand_over(UnixStream::from_std(ours).map_err(system)?, job, capture).await
     }

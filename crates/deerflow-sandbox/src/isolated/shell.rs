@@ -21,7 +21,7 @@ use crate::exec::env;
 use crate::exec::group::Group;
 use crate::files::{Access, ThreadFiles};
 use crate::local::{Folders, Shell};
-use crate::protocol::{Failure, INSIDE_HOME, Job, JobMount, Limits, Source};
+use crate::protocol::{Ask, Failure, INSIDE_HOME, Job, JobMount, Limits, Source};
 use crate::sandbox::{ExecOutput, ExecRequest, LimitHit};
 use crate::{SandboxError, WORKSPACE};
 
@@ -73,8 +73,8 @@ impl IsolatedShell {
             Engine::Withdrawn(reasons) => return Err(SandboxError::ShellUnavailable { reasons: reasons.clone() }),
             Engine::Bwrap(bwrap) => {
                 let (timeout, shape) = (self.timeout(&request), self.shape(only_make_room)?);
-                let job = self.job(request, &shape, &mut None)?;
-                let group = Group::spawn(bwrap.command(&job), self.capture())?;
+                let job = self.job(request, &shape)?;
+                let group = Group::spawn(bwrap.command(&job, &shape.mounts), self.capture())?;
                 group.finish(timeout, &cancel, &self.disk).await
             }
             Engine::Launcher(client) => self.launch(client, request, &cancel, only_make_room).await?,
@@ -102,8 +102,7 @@ impl IsolatedShell {
     ) -> Result<ExecOutput, SandboxError> {
         let timeout = self.timeout(&request);
         let shape = self.shape(only_make_room)?;
-        let no_mounts = Shape { limits: shape.limits.clone(), mounts: Vec::new() };
-        let mut job = self.job(request, &no_mounts, &mut None)?;
+        let mut job = self.job(request, &shape)?;
         let mut finished = None;
         while finished.is_none()
             && let Some(control) = self.parking.take(&self.thread, &shape)
@@ -113,13 +112,13 @@ impl IsolatedShell {
                 Running::hand_over(control, &job, self.capture()).await?.finish(timeout, cancel, &self.disk).await?;
         }
         if finished.is_none() {
-            // Root makes the mounts itself: the dedicated user may not be able to walk there.
-            let mut passed = self.folders.owner().map(|_| Vec::new());
-            job.mounts = mounts(&shape, &mut passed)?;
-            let passed = passed.unwrap_or_default();
+            let mount = |shown: &Shown| JobMount { target: shown.target.clone(), read_only: shown.read_only };
+            job.mounts = shape.mounts.iter().map(mount).collect();
+            let (sources, passed) = sources(&shape, self.folders.owner().is_some())?;
+            let ask = Ask { thread: self.thread.clone(), sources };
             // Should the launcher die before it took the job, which then never ran, the next one may have it.
             for _ in 0..2 {
-                let running = Running::start(client, &self.thread, &job, &passed, self.capture()).await?;
+                let running = Running::start(client, &ask, &job, &passed, self.capture()).await?;
                 finished = running.finish(timeout, cancel, &self.disk).await?;
                 if finished.is_some() {
                     break;
@@ -172,13 +171,8 @@ impl IsolatedShell {
         Ok(Shape { limits, mounts })
     }
 
-    /// The job; with `passed`, this process makes the mounts and they come along.
-    fn job(
-        &self,
-        request: ExecRequest,
-        shape: &Shape,
-        passed: &mut Option<Vec<OwnedFd>>,
-    ) -> Result<Job, SandboxError> {
+    /// The job, without mounts.
+    fn job(&self, request: ExecRequest, shape: &Shape) -> Result<Job, SandboxError> {
         if request.command.len() > MAX_COMMAND || request.command.contains('\0') {
             let message =
                 "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
@@ -187,19 +181,10 @@ impl IsolatedShell {
         let mut env = env::build(INSIDE_HOME, "/tmp", &self.config.environment, &request.env)?;
         let cwd = request.cwd.map_or_else(|| WORKSPACE.to_owned(), String::from);
         env.push(("PWD".to_owned(), cwd.clone()));
-        let mounts = mounts(shape, passed)?;
+        let mounts = Vec::new();
         let stay = self.parking.is_open();
         Ok(Job { command: request.command, env, cwd, mounts, limits: shape.limits.clone(), stay })
     }
-}
-
-/// The mounts of a job.
-fn mounts(shape: &Shape, passed: &mut Option<Vec<OwnedFd>>) -> Result<Vec<JobMount>, SandboxError> {
-    let mount = |shown: &Shown| match source(&shown.host, passed) {
-        Ok(source) => Ok(JobMount { target: shown.target.clone(), source, read_only: shown.read_only }),
-        Err(errno) => Err(SandboxError::at("mounting", &shown.target, errno)),
-    };
-    shape.mounts.iter().map(mount).collect()
 }
 
 #[async_trait]
@@ -209,20 +194,28 @@ impl Shell for IsolatedShell {
     }
 }
 
-/// Where a mount comes from: with `passed`, it is made here and added there.
-fn source(host: &Path, passed: &mut Option<Vec<OwnedFd>>) -> Result<Source, Errno> {
-    let Some(passed) = passed else { return Ok(Source::Path(host.to_owned())) };
+/// Where the mounts of a shape come from. With `pass`, this process makes them, as root, and they come along: the dedicated
+/// user may not be able to walk there.
+fn sources(shape: &Shape, pass: bool) -> Result<(Vec<Source>, Vec<OwnedFd>), SandboxError> {
+    let mut passed = Vec::new();
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    match open_tree(CWD, host, flags) {
-        Ok(tree) => {
-            passed.push(tree);
-            Ok(Source::Passed(passed.len() - 1))
+    let source = |shown: &Shown| {
+        if pass {
+            match open_tree(CWD, &shown.host, flags) {
+                Ok(tree) => {
+                    passed.push(tree);
+                    return Ok(Source::Passed(passed.len() - 1));
+                }
+                // Root without the capability to mount: the launcher can, in its own namespace.
+                Err(Errno::PERM) => {}
+                Err(errno) => return Err(SandboxError::at("mounting", &shown.target, errno)),
+            }
         }
-        // Root without the capability to mount: the launcher can, in its own namespace.
-        Err(Errno::PERM) => Ok(Source::Path(host.to_owned())),
-        Err(errno) => Err(errno),
-    }
+        Ok(Source::Path(shown.host.clone()))
+    };
+    let sources = shape.mounts.iter().map(source).collect::<Result<_, _>>()?;
+    Ok((sources, passed))
 }

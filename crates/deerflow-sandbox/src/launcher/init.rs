@@ -22,19 +22,35 @@ const CANNOT_EXECUTE: i32 = 127;
 /// What the server and the launcher give a sandbox.
 pub(super) struct Channels {
     pub control: OwnedFd,
-    /// A network made ahead; without it this process is already in one of its own.
+    /// A network made ahead; without it this process makes its own.
     pub network: Option<OwnedFd>,
+    /// Detached mounts, in the order of the first job's.
     pub mounts: Vec<OwnedFd>,
 }
 
 /// Runs as pid 1. Its exit makes the kernel kill every other process of the sandbox.
-pub(super) fn main(channels: Channels, template: &Path, filter: &BpfProgram) -> ! {
-    let Channels { control, network, mounts } = channels;
-    let mut control = UnixStream::from(control);
-    if let Err(failure) = serve(&mut control, network, mounts, template, filter) {
-        let _ = tell(&mut control, &Ended { report: Report::Failed(failure), ready: false });
+///
+/// `channels` waits for them, when this process was made ahead; it gives none when none will come.
+pub(super) fn main(template: &Path, filter: &BpfProgram, channels: impl FnOnce() -> Option<Channels>) -> ! {
+    let prepared = prepare(template);
+    if let Some(Channels { control, network, mounts }) = channels() {
+        let mut control = UnixStream::from(control);
+        let served = prepared.and_then(|()| serve(&mut control, network, mounts, filter));
+        if let Err(failure) = served {
+            let _ = tell(&mut control, &Ended { report: Report::Failed(failure), ready: false });
+        }
     }
     sys::exit_now(0)
+}
+
+/// All that can be done before it is known for whom.
+fn prepare(template: &Path) -> Result<(), Failure> {
+    // The launcher's own input is the server's socket, which must end with the launcher.
+    let null = File::open("/dev/null").map_err(|error| Failure::new("preparing the job", error))?;
+    redirect(nix::unistd::dup2_stdin, null)?;
+    let _ = nix::unistd::setsid();
+    nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
+    root::enter(template)
 }
 
 /// One job after the other, as long as the server has any. The first one sets the sandbox up.
@@ -42,11 +58,10 @@ fn serve(
     control: &mut UnixStream,
     network: Option<OwnedFd>,
     mounts: Vec<OwnedFd>,
-    template: &Path,
     filter: &BpfProgram,
 ) -> Result<(), Failure> {
     let Some(mut received) = take(control)? else { return Ok(()) };
-    confine_for(&received.job, network, mounts, template, filter)?;
+    confine_for(&received.job, network, mounts, filter)?;
     // The signal must be blocked before there is a child that can send it.
     let mask = SigSet::from(Signal::SIGCHLD);
     let signals = mask
@@ -111,17 +126,17 @@ fn confine_for(
     job: &Job,
     network: Option<OwnedFd>,
     mounts: Vec<OwnedFd>,
-    template: &Path,
     filter: &BpfProgram,
 ) -> Result<(), Failure> {
-    let _ = nix::unistd::setsid();
-    nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
     match network {
         Some(network) => nix::sched::setns(&network, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Failure::new("entering the network", errno))?,
-        None => sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?,
+        None => {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| Failure::new("making a network", errno))?;
+            sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?;
+        }
     }
-    root::enter(template, &job.mounts, &mounts)?;
+    root::attach(&job.mounts, &mounts)?;
     drop(mounts);
     // A further user namespace: nothing inside has any capability over the mounts and namespaces just made.
     confine::enter_user_namespace(CloneFlags::empty())?;
