@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use crate::capability::{Capability, Tier};
+use crate::capability::{Capability, MemoryLimit, Tier};
 use crate::config::SandboxConfig;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
@@ -45,7 +45,8 @@ impl HostProvider {
         let base =
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
         let reasons = vec!["asked for by name: commands run on the host without isolation".to_owned()];
-        let capability = Capability { tier: Tier::Host, bash: true, reasons };
+        let memory = MemoryLimit::none("commands of the host provider have no limit");
+        let capability = Capability { tier: Tier::Host, bash: true, reasons, memory };
         Ok(Self { base, config: Arc::new(config), capability, sandboxes: SandboxCache::default() })
     }
 }

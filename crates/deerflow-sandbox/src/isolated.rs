@@ -19,7 +19,8 @@ use self::bwrap::Bwrap;
 use self::client::LauncherClient;
 use self::parking::Parking;
 use self::shell::{Engine, IsolatedShell};
-use crate::capability::{Capability, Tier};
+use crate::capability::{Capability, MemoryBy, MemoryLimit, Tier};
+use crate::cgroup::Cgroups;
 use crate::config::SandboxConfig;
 use crate::files::ThreadFiles;
 use crate::local::{Folders, LocalSandbox, SandboxCache, Shell};
@@ -92,16 +93,17 @@ impl IsolatedProvider {
         let mut reasons = Vec::new();
         for tier in [Tier::Namespaces, Tier::Bwrap] {
             match Self::try_tier(tier, &base, &config, owner, &launcher).await {
-                Ok((engine, degraded)) => {
+                Ok((engine, degraded, memory)) => {
                     reasons.extend(degraded);
-                    let capability = Capability { tier, bash: true, reasons };
+                    let capability = Capability { tier, bash: true, reasons, memory };
                     return Ok(Self::new(base, config, owner, engine, capability));
                 }
                 Err(error) => reasons.push(format!("{}: {error}", tier.as_str())),
             }
         }
         tracing::warn!(?reasons, "no isolation is possible here; commands are withdrawn");
-        let capability = Capability { tier: Tier::None, bash: false, reasons: reasons.clone() };
+        let memory = MemoryLimit::none("there are no commands");
+        let capability = Capability { tier: Tier::None, bash: false, reasons: reasons.clone(), memory };
         Ok(Self::new(base, config, owner, Engine::Withdrawn(reasons), capability))
     }
 
@@ -125,54 +127,81 @@ impl IsolatedProvider {
         }
     }
 
-    /// A tier that has run a trial command, and what it lacks.
+    /// A tier that has run a trial command, what it lacks, and what limits its memory.
     async fn try_tier(
         tier: Tier,
         base: &Path,
         config: &Arc<SandboxConfig>,
         owner: Option<u32>,
         launcher: &Launcher,
-    ) -> Result<(Engine, Vec<String>), SandboxError> {
-        let (engine, degraded) = match tier {
-            Tier::Bwrap => {
-                if owner.is_some() {
-                    let message = "not used as root: the dedicated user could not reach the data".to_owned();
-                    return Err(SandboxError::Launch { step: "bwrap".to_owned(), message });
-                }
-                let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base)?;
-                (Engine::Bwrap(bwrap), vec!["bwrap: without the own system call filter and landlock".to_owned()])
-            }
-            _ => {
-                let client = Arc::new(LauncherClient::new(launcher.clone(), setup(base, config, owner)));
-                let degraded = client.ready().await?;
-                (Engine::Launcher(client), degraded)
-            }
+    ) -> Result<(Engine, Vec<String>, MemoryLimit), SandboxError> {
+        let rlimits = |reason: String| match config.memory_mb {
+            0 => MemoryLimit::none("sandbox.memory_mb is 0"),
+            _ => MemoryLimit { by: MemoryBy::Rlimits, reason },
         };
-        let engine = Arc::new(engine);
-        // Two servers may start over one directory.
-        let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
-        let paths = ThreadPaths::new(&trial, "trial", "trial")?;
-        let folders = Arc::new(Folders::new(paths, owner));
-        // Nothing of the trial stays behind.
-        let parking = Arc::new(Parking::new(Duration::ZERO));
-        let output = folders.ensure().map(|()| sandbox(folders, config, &engine, parking));
-        let output = match output {
-            Ok(sandbox) => {
-                let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
-                sandbox.shell.execute(request, CancellationToken::new()).await
+        if tier == Tier::Bwrap {
+            if owner.is_some() {
+                let message = "not used as root: the dedicated user could not reach the data".to_owned();
+                return Err(SandboxError::Launch { step: "bwrap".to_owned(), message });
             }
-            Err(error) => Err(error),
-        };
-        let _ = std::fs::remove_dir_all(&trial);
-        let output = output?;
-        if !output.success() {
-            let message = format!("a trial command failed: {}{}", output.stdout, output.stderr);
-            return Err(SandboxError::Launch { step: "trial".to_owned(), message });
+            let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base)?;
+            let engine = trial(Engine::Bwrap(bwrap), base, config, owner).await?;
+            let degraded = vec!["bwrap: without the own system call filter and landlock".to_owned()];
+            return Ok((engine, degraded, rlimits("not used with bwrap".to_owned())));
         }
-        // The trial's sandbox is gone, so this is the only holder.
-        let lost = || SandboxError::Launch { step: "trial".to_owned(), message: "still in use".to_owned() };
-        Ok((Arc::into_inner(engine).ok_or_else(lost)?, degraded))
+        let client = Arc::new(LauncherClient::new(launcher.clone(), setup(base, config, owner)));
+        let degraded = client.ready().await?;
+        // Looked for last: this may move the server's process.
+        let reason = match tokio::task::spawn_blocking(Cgroups::of_this_process).await {
+            Ok(Ok(cgroups)) => {
+                let engine = Engine::Launcher(Arc::clone(&client), Some(Arc::new(cgroups)));
+                match trial(engine, base, config, owner).await {
+                    Ok(engine) => {
+                        let by = if config.memory_mb == 0 { MemoryBy::None } else { MemoryBy::Cgroup };
+                        return Ok((engine, degraded, MemoryLimit { by, reason: String::new() }));
+                    }
+                    Err(error) => format!("a trial in a cgroup failed: {error}"),
+                }
+            }
+            Ok(Err(reason)) => reason,
+            Err(error) => error.to_string(),
+        };
+        let engine = trial(Engine::Launcher(client, None), base, config, owner).await?;
+        Ok((engine, degraded, rlimits(reason)))
     }
+}
+
+/// The engine again, when it has run a trial command.
+async fn trial(
+    engine: Engine,
+    base: &Path,
+    config: &Arc<SandboxConfig>,
+    owner: Option<u32>,
+) -> Result<Engine, SandboxError> {
+    let engine = Arc::new(engine);
+    // Two servers may start over one directory.
+    let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
+    let paths = ThreadPaths::new(&trial, "trial", "trial")?;
+    let folders = Arc::new(Folders::new(paths, owner));
+    // Nothing of the trial stays behind.
+    let parking = Arc::new(Parking::new(Duration::ZERO));
+    let output = folders.ensure().map(|()| sandbox(folders, config, &engine, parking));
+    let output = match output {
+        Ok(sandbox) => {
+            let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
+            sandbox.shell.execute(request, CancellationToken::new()).await
+        }
+        Err(error) => Err(error),
+    };
+    let _ = std::fs::remove_dir_all(&trial);
+    let output = output?;
+    if !output.success() {
+        let message = format!("a trial command failed: {}{}", output.stdout, output.stderr);
+        return Err(SandboxError::Launch { step: "trial".to_owned(), message });
+    }
+    // The trial's sandbox is gone, so this is the only holder.
+    let lost = || SandboxError::Launch { step: "trial".to_owned(), message: "still in use".to_owned() };
+    Arc::into_inner(engine).ok_or_else(lost)
 }
 
 /// The sandbox of a thread whose directories are there.

@@ -8,6 +8,7 @@
 //! - [`text`]: the one decoder for reading, searching and editing.
 
 mod capability;
+mod cgroup;
 mod config;
 mod error;
 mod exec;
@@ -27,7 +28,7 @@ mod system;
 pub mod text;
 mod thread_paths;
 
-pub use capability::{Capability, Tier};
+pub use capability::{Capability, MemoryBy, MemoryLimit, Tier};
 pub use config::{MountConfig, NetworkMode, ProviderKind, SandboxConfig};
 pub use error::SandboxError;
 pub use files::{

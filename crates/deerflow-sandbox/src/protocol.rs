@@ -2,7 +2,7 @@
 //!
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
 //! [`Setup`], answered by a [`Ready`]. Each later packet asks for a sandbox: an [`Ask`] with file descriptors, the control
-//! socket first, then the mounts that [`Source::Passed`] refers to.
+//! socket first, then the entry of the sandbox's cgroup if it has one, then the mounts that [`Source::Passed`] refers to.
 //!
 //! The control socket carries a [`Job`] to the sandbox's pid 1 (length, then JSON, with the pipes for stdout and stderr as
 //! descriptors), and back [`TAKEN`] and one [`Ended`] (a line of JSON). Pid 1 then waits for a further job if it said so,
@@ -88,6 +88,8 @@ pub(crate) struct JobMount {
 pub(crate) struct Ask {
     /// Name of the thread.
     pub thread: String,
+    /// The entry of a cgroup follows the control socket.
+    pub cgroup: bool,
     /// Where the mounts of the first job come from, in their order.
     pub sources: Vec<Source>,
 }
@@ -95,7 +97,7 @@ pub(crate) struct Ask {
 /// Where a mount comes from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// The n-th descriptor after the control socket: a detached mount that the server, as root, made.
+    /// The n-th descriptor after those: a detached mount that the server, as root, made.
     Passed(usize),
     /// A path that the launcher opens as the server's own user.
     Path(PathBuf),

@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::SandboxError;
 use super::parking::Shown;
+use crate::SandboxError;
 use crate::protocol::{INSIDE_HOME, INSIDE_ID, Job};
 use crate::system;
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
+use crate::cgroup::Cell;
 use crate::protocol::Limits;
 
 /// Most that wait, of all threads.
@@ -64,12 +65,20 @@ pub(super) struct Parking {
     parked: Notify,
 }
 
+/// A sandbox between two commands.
+#[derive(Debug)]
+pub(super) struct Idle {
+    /// Closing it ends the sandbox.
+    pub control: UnixStream,
+    /// Its cgroup, if it has one.
+    pub cell: Option<Cell>,
+}
+
 #[derive(Debug)]
 struct Parked {
     thread: String,
     shape: Arc<Shape>,
-    /// Closing it ends the sandbox.
-    control: UnixStream,
+    idle: Idle,
     since: Instant,
 }
 
@@ -77,7 +86,7 @@ impl Parked {
     /// False if it has ended by itself.
     fn is_alive(&self) -> bool {
         // It has nothing to say while it waits.
-        matches!(self.control.try_read(&mut [0; 1]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        matches!(self.idle.control.try_read(&mut [0; 1]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 }
 
@@ -92,20 +101,20 @@ impl Parking {
     }
 
     /// A sandbox of this very thread that is just as it would be made now.
-    pub(super) fn take(&self, thread: &str, shape: &Shape) -> Option<UnixStream> {
+    pub(super) fn take(&self, thread: &str, shape: &Shape) -> Option<Idle> {
         let mut waiting = self.lock();
         loop {
             let at = waiting.iter().rposition(|parked| parked.thread == thread && *parked.shape == *shape)?;
             let parked = waiting.remove(at)?;
             if parked.is_alive() {
-                return Some(parked.control);
+                return Some(parked.idle);
             }
         }
     }
 
     /// Lets a sandbox wait. The one that has waited longest goes when there are too many.
-    pub(super) fn put(&self, thread: &str, shape: Shape, control: UnixStream) {
-        let parked = Parked { thread: thread.to_owned(), shape: Arc::new(shape), control, since: Instant::now() };
+    pub(super) fn put(&self, thread: &str, shape: Shape, idle: Idle) {
+        let parked = Parked { thread: thread.to_owned(), shape: Arc::new(shape), idle, since: Instant::now() };
         let mut waiting = self.lock();
         // Those of the same thread that are no longer of use go at once.
         waiting.retain(|other| other.thread != parked.thread || *other.shape == *parked.shape);
@@ -157,8 +166,9 @@ mod tests {
         Shape { limits: Limits::default(), mounts: vec![shown] }
     }
 
-    fn control() -> (UnixStream, UnixStream) {
-        UnixStream::pair().unwrap()
+    fn control() -> (Idle, UnixStream) {
+        let (control, theirs) = UnixStream::pair().unwrap();
+        (Idle { control, cell: None }, theirs)
     }
 
     /// True if the other end sees that this one is closed.
@@ -202,7 +212,7 @@ mod tests {
         let parking = Parking::new(Duration::from_secs(60));
         let (ours, theirs) = control();
         drop(theirs);
-        ours.readable().await.unwrap();
+        ours.control.readable().await.unwrap();
         parking.put("alice:t1", shape(dir.path()), ours);
         assert!(parking.take("alice:t1", &shape(dir.path())).is_none());
     }

@@ -58,13 +58,13 @@ impl Running {
         client: &Arc<LauncherClient>,
         ask: &Ask,
         job: &Job,
-        mounts: &[OwnedFd],
+        further: &[OwnedFd],
         capture: u64,
     ) -> Result<Self, SandboxError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(system)?;
         ours.set_nonblocking(true).map_err(system)?;
         let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
-        fds.extend(mounts.iter().map(AsFd::as_fd));
+        fds.extend(further.iter().map(AsFd::as_fd));
         client.send(ask, &fds).await?;
         drop(theirs);
         Self::hand_over(UnixStream::from_std(ours).map_err(system)?, job, capture).await

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::bwrap::Bwrap;
 use super::client::{LauncherClient, launch_error};
-use super::parking::{Identity, Parking, Shape, Shown};
-use super::running::Running;
+use super::parking::{Identity, Idle, Parking, Shape, Shown};
+use super::running::{Finished, Running};
+use crate::cgroup::{Cell, Cgroups};
 use crate::config::SandboxConfig;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
@@ -43,8 +44,8 @@ pub(crate) struct IsolatedShell {
 
 /// What runs the commands of a provider.
 pub(super) enum Engine {
-    /// Own launcher.
-    Launcher(Arc<LauncherClient>),
+    /// Own launcher, with the cgroups of its sandboxes if there are any.
+    Launcher(Arc<LauncherClient>, Option<Arc<Cgroups>>),
     /// The `bwrap` program.
     Bwrap(Bwrap),
     /// Nothing, for these reasons.
@@ -77,7 +78,9 @@ impl IsolatedShell {
                 let group = Group::spawn(bwrap.command(&job, &shape.mounts), self.capture())?;
                 group.finish(timeout, &cancel, &self.disk).await
             }
-            Engine::Launcher(client) => self.launch(client, request, &cancel, only_make_room).await?,
+            Engine::Launcher(client, cgroups) => {
+                self.launch(client, cgroups.as_ref(), request, &cancel, only_make_room).await?
+            }
         };
         if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
             output.limit_hit = Some(LimitHit::FileSize);
@@ -96,6 +99,7 @@ impl IsolatedShell {
     async fn launch(
         &self,
         client: &Arc<LauncherClient>,
+        cgroups: Option<&Arc<Cgroups>>,
         request: ExecRequest,
         cancel: &CancellationToken,
         only_make_room: bool,
@@ -103,22 +107,31 @@ impl IsolatedShell {
         let timeout = self.timeout(&request);
         let shape = self.shape(only_make_room)?;
         let mut job = self.job(request, &shape)?;
-        let mut finished = None;
+        if cgroups.is_some() {
+            // Then the kernel counts it, for all processes together, and reserved address space is free.
+            job.limits.memory_bytes = 0;
+        }
+        let (mut finished, mut cell) = (None, None);
         while finished.is_none()
-            && let Some(control) = self.parking.take(&self.thread, &shape)
+            && let Some(idle) = self.parking.take(&self.thread, &shape)
         {
+            cell = idle.cell;
+            let running = Running::hand_over(idle.control, &job, self.capture()).await?;
             // `None`: it died while it waited, and never took the job.
-            finished =
-                Running::hand_over(control, &job, self.capture()).await?.finish(timeout, cancel, &self.disk).await?;
+            finished = running.finish(timeout, cancel, &self.disk).await?;
         }
         if finished.is_none() {
             let mount = |shown: &Shown| JobMount { target: shown.target.clone(), read_only: shown.read_only };
             job.mounts = shape.mounts.iter().map(mount).collect();
-            let (sources, passed) = sources(&shape, self.folders.owner().is_some())?;
-            let ask = Ask { thread: self.thread.clone(), sources };
+            let make = |cgroups: &Arc<Cgroups>| cgroups.make(shape.limits.memory_bytes, shape.limits.processes);
+            cell = cgroups.map(make).transpose().map_err(no_cgroup)?;
+            let entry = cell.as_ref().map(Cell::entry).transpose().map_err(no_cgroup)?;
+            let (sources, mounts) = sources(&shape, self.folders.owner().is_some())?;
+            let ask = Ask { thread: self.thread.clone(), cgroup: entry.is_some(), sources };
+            let fds: Vec<OwnedFd> = entry.into_iter().chain(mounts).collect();
             // Should the launcher die before it took the job, which then never ran, the next one may have it.
             for _ in 0..2 {
-                let running = Running::start(client, &ask, &job, &passed, self.capture()).await?;
+                let running = Running::start(client, &ask, &job, &fds, self.capture()).await?;
                 finished = running.finish(timeout, cancel, &self.disk).await?;
                 if finished.is_some() {
                     break;
@@ -126,11 +139,15 @@ impl IsolatedShell {
             }
         }
         let lost = || launch_error(&Failure::new("starting the command", "the launcher died twice"));
-        let finished = finished.ok_or_else(lost)?;
-        if let Some(control) = finished.ready {
-            self.parking.put(&self.thread, shape, control);
+        let Finished { mut output, ready } = finished.ok_or_else(lost)?;
+        // The kernel ends all of it, pid 1 too.
+        if output.signal == Some(libc::SIGKILL) && cell.as_ref().is_some_and(Cell::ran_out_of_memory) {
+            (output.signal, output.limit_hit) = (None, Some(LimitHit::Memory));
         }
-        Ok(finished.output)
+        if let Some(control) = ready {
+            self.parking.put(&self.thread, shape, Idle { control, cell });
+        }
+        Ok(output)
     }
 
     fn timeout(&self, request: &ExecRequest) -> std::time::Duration {
@@ -192,6 +209,10 @@ impl Shell for IsolatedShell {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
         self.run(request, cancel).await
     }
+}
+
+fn no_cgroup(error: std::io::Error) -> SandboxError {
+    launch_error(&Failure::new("making a cgroup", error))
 }
 
 /// Where the mounts of a shape come from. With `pass`, this process makes them, as root, and they come along: the dedicated

@@ -13,9 +13,9 @@ use super::packets::{self, Packet};
 
 /// How many wait.
 pub(super) const AHEAD: usize = 16;
-/// What a packet says of its descriptors: the control socket, then a network, or none, then the mounts.
-const WITH_NETWORK: &[u8] = b"n";
-const WITHOUT_NETWORK: &[u8] = b"-";
+/// What a packet says of its descriptors, which are the control socket, perhaps these two, then the mounts.
+const NETWORK: u8 = 1;
+const CGROUP: u8 = 2;
 
 /// Those that wait, oldest first.
 #[derive(Debug, Default)]
@@ -48,12 +48,14 @@ impl Ahead {
     }
 
     /// Gives a sandbox's descriptors to one that waits, if any does: which it is.
-    pub(super) fn assign(&mut self, control: &OwnedFd, network: Option<&OwnedFd>, mounts: &[OwnedFd]) -> Option<Pid> {
-        let kind = if network.is_some() { WITH_NETWORK } else { WITHOUT_NETWORK };
-        let fds: Vec<_> = std::iter::once(control).chain(network).chain(mounts).map(AsFd::as_fd).collect();
+    pub(super) fn assign(&mut self, channels: &Channels) -> Option<Pid> {
+        let Channels { control, network, cgroup, mounts } = channels;
+        let kind = if network.is_some() { NETWORK } else { 0 } | if cgroup.is_some() { CGROUP } else { 0 };
+        let fds: Vec<_> =
+            std::iter::once(control).chain(network).chain(cgroup).chain(mounts).map(AsFd::as_fd).collect();
         while let Some((pid, socket)) = self.waiting.pop_front() {
             // One that has died meanwhile cannot take it.
-            if packets::send(&socket, kind, &fds).is_ok() {
+            if packets::send(&socket, &[kind], &fds).is_ok() {
                 return Some(pid);
             }
         }
@@ -75,6 +77,8 @@ pub(super) fn wait(socket: &OwnedFd) -> Option<Channels> {
     let Packet { bytes, fds } = packets::receive(socket).ok()??;
     let mut fds = fds.into_iter();
     let control = fds.next()?;
-    let network = if bytes == WITH_NETWORK { Some(fds.next()?) } else { None };
-    Some(Channels { control, network, mounts: fds.collect() })
+    let kind = *bytes.first()?;
+    let network = if kind & NETWORK != 0 { Some(fds.next()?) } else { None };
+    let cgroup = if kind & CGROUP != 0 { Some(fds.next()?) } else { None };
+    Some(Channels { control, network, cgroup, mounts: fds.collect() })
 }

@@ -24,6 +24,8 @@ pub(super) struct Channels {
     pub control: OwnedFd,
     /// A network made ahead; without it this process makes its own.
     pub network: Option<OwnedFd>,
+    /// The entry of a cgroup to move into.
+    pub cgroup: Option<OwnedFd>,
     /// Detached mounts, in the order of the first job's.
     pub mounts: Vec<OwnedFd>,
 }
@@ -33,9 +35,9 @@ pub(super) struct Channels {
 /// `channels` waits for them, when this process was made ahead; it gives none when none will come.
 pub(super) fn main(template: &Path, filter: &BpfProgram, channels: impl FnOnce() -> Option<Channels>) -> ! {
     let prepared = prepare(template);
-    if let Some(Channels { control, network, mounts }) = channels() {
+    if let Some(Channels { control, network, cgroup, mounts }) = channels() {
         let mut control = UnixStream::from(control);
-        let served = prepared.and_then(|()| serve(&mut control, network, mounts, filter));
+        let served = prepared.and_then(|()| join(cgroup)).and_then(|()| serve(&mut control, network, mounts, filter));
         if let Err(failure) = served {
             let _ = tell(&mut control, &Ended { report: Report::Failed(failure), ready: false });
         }
@@ -51,6 +53,12 @@ fn prepare(template: &Path) -> Result<(), Failure> {
     let _ = nix::unistd::setsid();
     nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
     root::enter(template)
+}
+
+/// Moves this process into its cgroup. It may, since the server opened the entry.
+fn join(cgroup: Option<OwnedFd>) -> Result<(), Failure> {
+    let Some(entry) = cgroup else { return Ok(()) };
+    File::from(entry).write_all(b"0").map_err(|error| Failure::new("entering the cgroup", error))
 }
 
 /// One job after the other, as long as the server has any. The first one sets the sandbox up.
@@ -122,12 +130,7 @@ fn redirect<F: AsFd>(dup: impl Fn(F) -> nix::Result<()>, fd: F) -> Result<(), Fa
 }
 
 /// Locks this process in, for good.
-fn confine_for(
-    job: &Job,
-    network: Option<OwnedFd>,
-    mounts: Vec<OwnedFd>,
-    filter: &BpfProgram,
-) -> Result<(), Failure> {
+fn confine_for(job: &Job, network: Option<OwnedFd>, mounts: Vec<OwnedFd>, filter: &BpfProgram) -> Result<(), Failure> {
     match network {
         Some(network) => nix::sched::setns(&network, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Failure::new("entering the network", errno))?,

@@ -145,22 +145,24 @@ impl Zygote {
                 let _ = nix::unistd::write(control, &line);
             }
         };
-        let (thread, mounts) = match open(ask, passed) {
-            Ok(opened) => opened,
+        let Asked { thread, cgroup, mounts } = match open(ask, passed) {
+            Ok(asked) => asked,
             Err(failure) => return refuse(&control, failure),
         };
         let network = self.networks.take(&thread);
-        let pid = match self.ahead.assign(&control, network.as_ref(), &mounts) {
+        let channels = Channels { control, network, cgroup, mounts };
+        let pid = match self.ahead.assign(&channels) {
             Some(pid) => pid,
             None => match sys::fork_with(NAMESPACES) {
                 Ok(None) => {
                     self.let_go();
-                    init::main(&self.template, &self.filter, || Some(Channels { control, network, mounts }))
+                    init::main(&self.template, &self.filter, || Some(channels))
                 }
                 Ok(Some(pid)) => pid,
-                Err(error) => return refuse(&control, Failure::new("creating namespaces", error)),
+                Err(error) => return refuse(&channels.control, Failure::new("creating namespaces", error)),
             },
         };
+        let Channels { control, network, .. } = channels;
         self.sandboxes.insert(pid, Living { _control: control, thread, network });
     }
 
@@ -208,16 +210,29 @@ impl Zygote {
     }
 }
 
-/// The thread of an ask and its mounts, those that the server did not make included.
-fn open(ask: &[u8], passed: Vec<OwnedFd>) -> Result<(String, Vec<OwnedFd>), Failure> {
+/// An ask that is understood.
+struct Asked {
+    thread: String,
+    cgroup: Option<OwnedFd>,
+    /// All of them, those that the server did not make included.
+    mounts: Vec<OwnedFd>,
+}
+
+fn open(ask: &[u8], mut passed: Vec<OwnedFd>) -> Result<Asked, Failure> {
     let ask: Ask = serde_json::from_slice(ask).map_err(|error| Failure::new("reading a packet", error))?;
+    let missing = || Failure::new("reading a packet", "descriptor missing");
+    let cgroup = match ask.cgroup {
+        true if passed.is_empty() => return Err(missing()),
+        true => Some(passed.remove(0)),
+        false => None,
+    };
     let mut passed: Vec<Option<OwnedFd>> = passed.into_iter().map(Some).collect();
-    let missing = || Failure::new("mounting", "descriptor missing");
     let tree = |source: Source| match source {
         Source::Passed(index) => passed.get_mut(index).and_then(Option::take).ok_or_else(missing),
         Source::Path(path) => root::detached(&path),
     };
-    Ok((ask.thread, ask.sources.into_iter().map(tree).collect::<Result<_, _>>()?))
+    let mounts = ask.sources.into_iter().map(tree).collect::<Result<_, _>>()?;
+    Ok(Asked { thread: ask.thread, cgroup, mounts })
 }
 
 fn answer(socket: &OwnedFd, ready: &Ready) -> Result<(), Failure> {
