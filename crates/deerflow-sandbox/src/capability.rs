@@ -10,6 +10,8 @@ pub enum Tier {
     Namespaces,
     /// The `bwrap` program.
     Bwrap,
+    /// A plain process held by landlock and a system call filter; only if the configuration accepts it.
+    Landlock,
     /// No boundary; asked for by name.
     Host,
     /// Commands are withdrawn.
@@ -23,6 +25,7 @@ impl Tier {
         match self {
             Self::Namespaces => "namespaces",
             Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
             Self::Host => "host",
             Self::None => "none",
         }

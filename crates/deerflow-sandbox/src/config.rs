@@ -35,6 +35,10 @@ pub struct SandboxConfig {
     pub environment: BTreeMap<String, String>,
     /// Network of commands. `off` is the only mode there is: an own namespace in which only loopback works.
     pub network: NetworkMode,
+    /// Accept the `landlock` tier where the kernel refuses namespaces and `bwrap` is not there: commands are then plain
+    /// processes without process, network or mount namespaces, held by landlock and a system call filter. Without it there
+    /// are no commands on such a machine.
+    pub accept_landlock: bool,
     /// When the server runs as root: the dedicated host user id under which commands run. Must not be 0.
     pub uid: u32,
     /// Memory limit in MiB, for each process and for the whole process tree of a command; 0 is no limit.
@@ -72,6 +76,7 @@ impl Default for SandboxConfig {
             bash_command_timeout: 600,
             environment: BTreeMap::new(),
             network: NetworkMode::Off,
+            accept_landlock: false,
             uid: 64_534,
             memory_mb: 4096,
             processes: 512,

@@ -78,7 +78,7 @@ impl SandboxProvider for HostProvider {
             };
             LocalSandbox { id, folders, files, mask, shell }
         };
-        Ok(self.sandboxes.get_or_make(paths, None, make)?)
+        Ok(self.sandboxes.get_or_make(Folders::new(paths, None, false), make)?)
     }
 }
 

@@ -3,6 +3,7 @@
 mod bwrap;
 mod client;
 mod parking;
+mod plain;
 mod running;
 mod shell;
 
@@ -18,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::bwrap::Bwrap;
 use self::client::LauncherClient;
 use self::parking::Parking;
+use self::plain::PlainLauncher;
 use self::shell::{Engine, IsolatedShell};
 use crate::capability::{Capability, MemoryBy, MemoryLimit, Tier};
 use crate::cgroup::Cgroups;
@@ -38,6 +40,8 @@ pub struct Launcher {
     pub args: Vec<OsString>,
     /// The `bwrap` program to fall back to; `None` is where the system has it, an absent file is no fallback.
     pub bwrap: Option<PathBuf>,
+    /// Try namespaces. Without, it is as if the kernel refused them.
+    pub namespaces: bool,
 }
 
 impl Launcher {
@@ -50,7 +54,7 @@ impl Launcher {
     /// Another binary.
     #[must_use]
     pub fn program(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: vec![LAUNCHER_ARG.into()], bwrap: None }
+        Self { program: program.into(), args: vec![LAUNCHER_ARG.into()], bwrap: None, namespaces: true }
     }
 }
 
@@ -91,7 +95,7 @@ impl IsolatedProvider {
         let owner = config.file_owner();
         let config = Arc::new(config);
         let mut reasons = Vec::new();
-        for tier in [Tier::Namespaces, Tier::Bwrap] {
+        for tier in [Tier::Namespaces, Tier::Bwrap, Tier::Landlock] {
             match Self::try_tier(tier, &base, &config, owner, &launcher).await {
                 Ok((engine, degraded, memory)) => {
                     reasons.extend(degraded);
@@ -139,15 +143,45 @@ impl IsolatedProvider {
             0 => MemoryLimit::none("sandbox.memory_mb is 0"),
             _ => MemoryLimit { by: MemoryBy::Rlimits, reason },
         };
+        let refused =
+            |message: &str| SandboxError::Launch { step: tier.as_str().to_owned(), message: message.to_owned() };
+        if tier == Tier::Landlock {
+            if !config.accept_landlock {
+                return Err(refused("not accepted; hint: sandbox.accept_landlock, after reading what it lacks"));
+            }
+            let mut plain = PlainLauncher::find(launcher, owner)?;
+            let lacks = plain.lacks();
+            let memory = match tokio::task::spawn_blocking(Cgroups::of_this_process).await {
+                Ok(Ok(cgroups)) => {
+                    plain.cgroups = Some(Arc::new(cgroups));
+                    MemoryLimit { by: MemoryBy::Cgroup, reason: String::new() }
+                }
+                Ok(Err(reason)) => rlimits(reason),
+                Err(error) => rlimits(error.to_string()),
+            };
+            if owner.is_some() {
+                crate::thread_paths::pass_through(base)
+                    .map_err(|errno| SandboxError::system("opening the data directory", &errno.into()))?;
+            }
+            let engine = trial(Engine::Plain(plain), base, config, owner).await.map_err(|error| match owner {
+                Some(uid) => refused(&format!(
+                    "{error}; hint: every directory above the data directory must let user {uid} (sandbox.uid) through"
+                )),
+                None => error,
+            })?;
+            return Ok((engine, lacks, memory));
+        }
         if tier == Tier::Bwrap {
             if owner.is_some() {
-                let message = "not used as root: the dedicated user could not reach the data".to_owned();
-                return Err(SandboxError::Launch { step: "bwrap".to_owned(), message });
+                return Err(refused("not used as root: the dedicated user could not reach the data"));
             }
             let bwrap = Bwrap::find(launcher.bwrap.as_deref(), base)?;
             let engine = trial(Engine::Bwrap(bwrap), base, config, owner).await?;
             let degraded = vec!["bwrap: without the own system call filter and landlock".to_owned()];
             return Ok((engine, degraded, rlimits("not used with bwrap".to_owned())));
+        }
+        if !launcher.namespaces {
+            return Err(refused("switched off"));
         }
         let client = Arc::new(LauncherClient::new(launcher.clone(), setup(base, config, owner)));
         let degraded = client.ready().await?;
@@ -178,17 +212,21 @@ async fn trial(
     config: &Arc<SandboxConfig>,
     owner: Option<u32>,
 ) -> Result<Engine, SandboxError> {
-    let engine = Arc::new(engine);
     // Two servers may start over one directory.
     let trial = base.join(format!(".sandbox-trial-{}", std::process::id()));
     let paths = ThreadPaths::new(&trial, "trial", "trial")?;
-    let folders = Arc::new(Folders::new(paths, owner));
+    let walled = !matches!(engine, Engine::Plain(_));
+    let engine = Arc::new(engine);
+    let folders = Arc::new(Folders::new(paths, owner, !walled));
     // Nothing of the trial stays behind.
     let parking = Arc::new(Parking::new(Duration::ZERO));
     let output = folders.ensure().map(|()| sandbox(folders, config, &engine, parking));
     let output = match output {
         Ok(sandbox) => {
-            let request = ExecRequest::new("test -w . && test -r /proc/self/status && test -d /usr/bin");
+            // The root has nothing to list, if it is the host's.
+            let closed = if walled { "" } else { " && ! ls / 2>/dev/null" };
+            let request =
+                ExecRequest::new(format!("test -w . && test -r /proc/self/status && test -d /usr/bin{closed}"));
             sandbox.shell.execute(request, CancellationToken::new()).await
         }
         Err(error) => Err(error),
@@ -218,7 +256,7 @@ fn sandbox(
     let mask = PathMask::new(files.mounts(), &private);
     let id = format!("isolated:{}", paths.name());
     let (config, engine) = (Arc::clone(config), Arc::clone(engine));
-    let shell = IsolatedShell::new(Arc::clone(&folders), Arc::clone(&files), config, engine, parking);
+    let shell = IsolatedShell::new(Arc::clone(&folders), Arc::clone(&files), config, engine, parking, mask.clone());
     LocalSandbox { id, folders, files, mask, shell }
 }
 
@@ -239,7 +277,8 @@ impl SandboxProvider for IsolatedProvider {
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let paths = ThreadPaths::new(&self.base, user_id, thread_id)?;
         let make = |folders| sandbox(folders, &self.config, &self.engine, Arc::clone(&self.parking));
-        Ok(self.sandboxes.get_or_make(paths, self.owner, make)?)
+        let reach = self.capability.tier == Tier::Landlock;
+        Ok(self.sandboxes.get_or_make(Folders::new(paths, self.owner, reach), make)?)
     }
 }
 

@@ -11,6 +11,7 @@ mod job;
 mod memory;
 mod network;
 mod packets;
+mod plain;
 mod root;
 mod seccomp;
 mod supervise;
@@ -19,7 +20,7 @@ mod template;
 mod words;
 mod zygote;
 
-use crate::protocol::LAUNCHER_ARG;
+use crate::protocol::{LAUNCHER_ARG, PLAIN_ARG};
 
 /// True if this process was started as a launcher. Ask before anything else in `main`, before any thread or runtime.
 #[must_use]
@@ -29,5 +30,14 @@ pub fn is_launcher_invocation() -> bool {
 
 /// Runs the launcher; never returns. Only after [`is_launcher_invocation`] said yes.
 pub fn launcher_main() -> ! {
-    zygote::main()
+    let mut further = std::env::args().skip(2);
+    match further.next() {
+        Some(kind) if kind == PLAIN_ARG => plain::main(further.next().and_then(|uid| uid.parse().ok())),
+        _ => zygote::main(),
+    }
+}
+
+/// The version of landlock that this kernel has; 0 is none.
+pub(crate) fn landlock_version() -> i64 {
+    sys::landlock_version()
 }

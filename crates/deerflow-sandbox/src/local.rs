@@ -56,18 +56,17 @@ impl<S> SandboxCache<S> {
     /// The thread's sandbox, made if it is not known; its directories are there.
     pub(crate) fn get_or_make(
         &self,
-        paths: ThreadPaths,
-        owner: Option<u32>,
+        folders: Folders,
         make: impl FnOnce(Arc<Folders>) -> LocalSandbox<S>,
     ) -> Result<Arc<LocalSandbox<S>>, SandboxError> {
-        let name = paths.name();
+        let name = folders.paths.name();
         let known = self.lock().get_mut(&name).and_then(Known::get);
         if let Some(sandbox) = known {
             // The directories may have been deleted meanwhile.
             sandbox.folders.ensure()?;
             return Ok(sandbox);
         }
-        let folders = Arc::new(Folders::new(paths, owner));
+        let folders = Arc::new(folders);
         folders.ensure()?;
         let mut sandboxes = self.lock();
         if let Some(sandbox) = sandboxes.get_mut(&name).and_then(Known::get) {
@@ -95,6 +94,8 @@ impl<S> SandboxCache<S> {
 pub(crate) struct Folders {
     paths: ThreadPaths,
     owner: Option<u32>,
+    /// The owner must get there by name.
+    reach: bool,
     /// Of `user-data` when all was in order.
     in_order: Mutex<Option<Stamp>>,
 }
@@ -106,8 +107,8 @@ type Stamp = (u64, u64, i64, i64);
 const TICK: Duration = Duration::from_millis(50);
 
 impl Folders {
-    pub(crate) fn new(paths: ThreadPaths, owner: Option<u32>) -> Self {
-        Self { paths, owner, in_order: Mutex::new(None) }
+    pub(crate) fn new(paths: ThreadPaths, owner: Option<u32>, reach: bool) -> Self {
+        Self { paths, owner, reach, in_order: Mutex::new(None) }
     }
 
     pub(crate) fn paths(&self) -> &ThreadPaths {
@@ -126,7 +127,7 @@ impl Folders {
         if known.is_some() && self.stamp().map(|(stamp, _)| stamp) == known {
             return Ok(());
         }
-        self.paths.ensure_owned(self.owner)?;
+        self.paths.ensure_owned(self.owner, self.reach)?;
         *self.lock() = self.stamp().filter(|(_, settled)| *settled).map(|(stamp, _)| stamp);
         Ok(())
     }

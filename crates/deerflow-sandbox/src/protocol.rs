@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// The argument that makes our binary a launcher.
 pub(crate) const LAUNCHER_ARG: &str = "__sandbox-exec";
+/// The argument after it that makes it run one command without namespaces; the user to become follows.
+pub(crate) const PLAIN_ARG: &str = "plain";
 /// Largest packet on the launcher's socket.
 pub(crate) const MAX_PACKET: usize = 64 * 1024;
 /// Most descriptors with one packet.
@@ -76,7 +78,7 @@ pub(crate) struct Job {
     pub stay: bool,
 }
 
-/// Where a host directory appears in a sandbox.
+/// Where a host directory appears in a sandbox; without namespaces, where it is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct JobMount {
     pub target: String,

@@ -67,18 +67,25 @@ impl Running {
         fds.extend(further.iter().map(AsFd::as_fd));
         client.send(ask, &fds).await?;
         drop(theirs);
-        Self::hand_over(UnixStream::from_std(ours).map_err(system)?, job, capture).await
+        Self::hand_over(UnixStream::from_std(ours).map_err(system)?, job, None, capture).await
     }
 
-    /// Hands a job to a sandbox.
-    pub(super) async fn hand_over(control: UnixStream, job: &Job, capture: u64) -> Result<Self, SandboxError> {
+    /// Hands a job to a sandbox; the entry of a cgroup may come with it.
+    pub(super) async fn hand_over(
+        control: UnixStream,
+        job: &Job,
+        cgroup: Option<&OwnedFd>,
+        capture: u64,
+    ) -> Result<Self, SandboxError> {
         let errno = |errno: rustix::io::Errno| system(errno.into());
         let (out, out_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
         let (err, err_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
         let body = serde_json::to_vec(job).map_err(|error| system(error.into()))?;
         let length = u32::try_from(body.len()).map_err(|error| system(std::io::Error::other(error)))?;
         let message = [&length.to_be_bytes(), body.as_slice()].concat();
-        let send = send(&control, &message, [out_writer.as_raw_fd(), err_writer.as_raw_fd()]);
+        let fds = [&out_writer, &err_writer].into_iter().chain(cgroup).map(AsRawFd::as_raw_fd);
+        let fds: Vec<RawFd> = fds.collect();
+        let send = send(&control, &message, &fds);
         match tokio::time::timeout(START_TIMEOUT, send).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
             Ok(()) => {}
             // A set-up that failed before reading has said why; a sandbox that is gone says nothing.
@@ -162,8 +169,8 @@ fn system(error: std::io::Error) -> SandboxError {
 }
 
 /// Writes all of a message; the descriptors go with its first byte.
-async fn send(control: &UnixStream, message: &[u8], fds: [RawFd; 2]) -> std::io::Result<()> {
-    let rights = [ControlMessage::ScmRights(&fds)];
+async fn send(control: &UnixStream, message: &[u8], fds: &[RawFd]) -> std::io::Result<()> {
+    let rights = [ControlMessage::ScmRights(fds)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let mut rest = message;
     while !rest.is_empty() {

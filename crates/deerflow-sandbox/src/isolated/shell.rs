@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::bwrap::Bwrap;
 use super::client::{LauncherClient, launch_error};
 use super::parking::{Identity, Idle, Parking, Shape, Shown};
+use super::plain::PlainLauncher;
 use super::running::{Finished, Running};
 use crate::cgroup::{Cell, Cgroups};
 use crate::config::SandboxConfig;
@@ -22,6 +23,7 @@ use crate::exec::env;
 use crate::exec::group::Group;
 use crate::files::{Access, ThreadFiles};
 use crate::local::{Folders, Shell};
+use crate::mask::{PathMask, translate};
 use crate::protocol::{Ask, Failure, INSIDE_HOME, Job, JobMount, Limits, Source};
 use crate::sandbox::{ExecOutput, ExecRequest, LimitHit};
 use crate::{SandboxError, WORKSPACE};
@@ -40,12 +42,15 @@ pub(crate) struct IsolatedShell {
     /// Where the launcher's sandboxes wait between commands.
     parking: Arc<Parking>,
     disk: DiskWatch,
+    mask: PathMask,
 }
 
 /// What runs the commands of a provider.
 pub(super) enum Engine {
     /// Own launcher, with the cgroups of its sandboxes if there are any.
     Launcher(Arc<LauncherClient>, Option<Arc<Cgroups>>),
+    /// Landlock without namespaces.
+    Plain(PlainLauncher),
     /// The `bwrap` program.
     Bwrap(Bwrap),
     /// Nothing, for these reasons.
@@ -59,10 +64,11 @@ impl IsolatedShell {
         config: Arc<SandboxConfig>,
         engine: Arc<Engine>,
         parking: Arc<Parking>,
+        mask: PathMask,
     ) -> Self {
         let disk = DiskWatch::new(folders.paths().thread_dir(), &config);
         let thread = folders.paths().name();
-        Self { thread, folders, files, config, engine, parking, disk }
+        Self { thread, folders, files, config, engine, parking, disk, mask }
     }
 
     async fn run(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
@@ -78,6 +84,7 @@ impl IsolatedShell {
                 let group = Group::spawn(bwrap.command(&job, &shape.mounts), self.capture())?;
                 group.finish(timeout, &cancel, &self.disk).await
             }
+            Engine::Plain(plain) => self.plainly(plain, request, &cancel, only_make_room).await?,
             Engine::Launcher(client, cgroups) => {
                 self.launch(client, cgroups.as_ref(), request, &cancel, only_make_room).await?
             }
@@ -107,25 +114,21 @@ impl IsolatedShell {
         let timeout = self.timeout(&request);
         let shape = self.shape(only_make_room)?;
         let mut job = self.job(request, &shape)?;
-        if cgroups.is_some() {
-            // Then the kernel counts it, for all processes together, and reserved address space is free.
-            job.limits.memory_bytes = 0;
-        }
+        spare(&mut job, cgroups);
         let (mut finished, mut cell) = (None, None);
         while finished.is_none()
             && let Some(idle) = self.parking.take(&self.thread, &shape)
         {
             cell = idle.cell;
-            let running = Running::hand_over(idle.control, &job, self.capture()).await?;
+            let running = Running::hand_over(idle.control, &job, None, self.capture()).await?;
             // `None`: it died while it waited, and never took the job.
             finished = running.finish(timeout, cancel, &self.disk).await?;
         }
         if finished.is_none() {
             let mount = |shown: &Shown| JobMount { target: shown.target.clone(), read_only: shown.read_only };
             job.mounts = shape.mounts.iter().map(mount).collect();
-            let make = |cgroups: &Arc<Cgroups>| cgroups.make(shape.limits.memory_bytes, shape.limits.processes);
-            cell = cgroups.map(make).transpose().map_err(no_cgroup)?;
-            let entry = cell.as_ref().map(Cell::entry).transpose().map_err(no_cgroup)?;
+            let entry;
+            (cell, entry) = make_cell(cgroups, &shape.limits)?;
             let (sources, mounts) = sources(&shape, self.folders.owner().is_some())?;
             let ask = Ask { thread: self.thread.clone(), cgroup: entry.is_some(), sources };
             let fds: Vec<OwnedFd> = entry.into_iter().chain(mounts).collect();
@@ -140,13 +143,45 @@ impl IsolatedShell {
         }
         let lost = || launch_error(&Failure::new("starting the command", "the launcher died twice"));
         let Finished { mut output, ready } = finished.ok_or_else(lost)?;
-        // The kernel ends all of it, pid 1 too.
-        if output.signal == Some(libc::SIGKILL) && cell.as_ref().is_some_and(Cell::ran_out_of_memory) {
-            (output.signal, output.limit_hit) = (None, Some(LimitHit::Memory));
-        }
+        blame(&mut output, cell.as_ref());
         if let Some(control) = ready {
             self.parking.put(&self.thread, shape, Idle { control, cell });
         }
+        Ok(output)
+    }
+
+    /// Runs a command without namespaces. Paths of the sandbox do not exist there: they are translated.
+    async fn plainly(
+        &self,
+        plain: &PlainLauncher,
+        request: ExecRequest,
+        cancel: &CancellationToken,
+        only_make_room: bool,
+    ) -> Result<ExecOutput, SandboxError> {
+        let timeout = self.timeout(&request);
+        let shape = self.shape(only_make_room)?;
+        let mut job = self.job(request, &shape)?;
+        spare(&mut job, plain.cgroups.as_ref());
+        let host = |shown: &Shown| (shown.target.clone(), shown.host.to_string_lossy().into_owned());
+        let mut pairs: Vec<(String, String)> = shape.mounts.iter().map(host).collect();
+        pairs.sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
+        job.command = translate(&job.command, &pairs);
+        job.cwd = translate(&job.cwd, &pairs);
+        for (_, value) in job.env.iter_mut().filter(|(name, _)| ["HOME", "TMPDIR", "PWD"].contains(&name.as_str())) {
+            *value = translate(value, &pairs);
+        }
+        let mount =
+            |shown: &Shown| JobMount { target: shown.host.to_string_lossy().into_owned(), read_only: shown.read_only };
+        job.mounts = shape.mounts.iter().map(mount).collect();
+        let (cell, entry) = make_cell(plain.cgroups.as_ref(), &shape.limits)?;
+        let (running, mut watcher) = plain.start(&job, entry.as_ref(), self.capture()).await?;
+        let finished = running.finish(timeout, cancel, &self.disk).await?;
+        let _ = watcher.wait().await;
+        let lost = || launch_error(&Failure::new("starting the command", "the watching process died"));
+        let mut output = finished.ok_or_else(lost)?.output;
+        blame(&mut output, cell.as_ref());
+        output.stdout = self.mask.apply(&output.stdout);
+        output.stderr = self.mask.apply(&output.stderr);
         Ok(output)
     }
 
@@ -208,6 +243,28 @@ impl IsolatedShell {
 impl Shell for IsolatedShell {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
         self.run(request, cancel).await
+    }
+}
+
+/// A cgroup for a new sandbox and its entry, where there are any.
+fn make_cell(cgroups: Option<&Arc<Cgroups>>, limits: &Limits) -> Result<(Option<Cell>, Option<OwnedFd>), SandboxError> {
+    let make = |cgroups: &Arc<Cgroups>| cgroups.make(limits.memory_bytes, limits.processes);
+    let cell = cgroups.map(make).transpose().map_err(no_cgroup)?;
+    let entry = cell.as_ref().map(Cell::entry).transpose().map_err(no_cgroup)?;
+    Ok((cell, entry))
+}
+
+/// With a cgroup the kernel counts the memory of all processes together, and address space that is only reserved is free.
+fn spare(job: &mut Job, cgroups: Option<&Arc<Cgroups>>) {
+    if cgroups.is_some() {
+        job.limits.memory_bytes = 0;
+    }
+}
+
+/// Without memory the kernel ends all of a sandbox, pid 1 too.
+fn blame(output: &mut ExecOutput, cell: Option<&Cell>) {
+    if output.signal == Some(libc::SIGKILL) && cell.is_some_and(Cell::ran_out_of_memory) {
+        (output.signal, output.limit_hit) = (None, Some(LimitHit::Memory));
     }
 }
 

@@ -56,7 +56,7 @@ fn prepare(template: &Path) -> Result<(), Failure> {
 }
 
 /// Moves this process into its cgroup. It may, since the server opened the entry.
-fn join(cgroup: Option<OwnedFd>) -> Result<(), Failure> {
+pub(super) fn join(cgroup: Option<OwnedFd>) -> Result<(), Failure> {
     let Some(entry) = cgroup else { return Ok(()) };
     File::from(entry).write_all(b"0").map_err(|error| Failure::new("entering the cgroup", error))
 }
@@ -83,7 +83,7 @@ fn serve(
         .map_err(|error| Failure::new("preparing the job", error))?;
     redirect(nix::unistd::dup2_stdin, &null)?;
     loop {
-        let Received { job, stdout, stderr } = received;
+        let Received { job, stdout, stderr, cgroup: _ } = received;
         redirect(nix::unistd::dup2_stdout, stdout)?;
         redirect(nix::unistd::dup2_stderr, stderr)?;
         let shell = start_shell(&job)?;
@@ -108,7 +108,7 @@ fn serve(
 }
 
 /// Waits for a job and takes it on.
-fn take(control: &mut UnixStream) -> Result<Option<Received>, Failure> {
+pub(super) fn take(control: &mut UnixStream) -> Result<Option<Received>, Failure> {
     let received = job::receive(control)?;
     if received.is_some() {
         // From here on the server must not start the job a second time.
@@ -117,7 +117,7 @@ fn take(control: &mut UnixStream) -> Result<Option<Received>, Failure> {
     Ok(received)
 }
 
-fn tell(control: &mut UnixStream, ended: &Ended) -> std::io::Result<()> {
+pub(super) fn tell(control: &mut UnixStream, ended: &Ended) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(ended)?;
     line.push(b'\n');
     // The server may be gone; then nobody wants to know.

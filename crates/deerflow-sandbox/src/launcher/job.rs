@@ -16,6 +16,8 @@ pub(super) struct Received {
     pub job: Job,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
+    /// The entry of a cgroup, where it comes with the job.
+    pub cgroup: Option<OwnedFd>,
 }
 
 /// Waits for a job; `None` when the server has closed its end.
@@ -34,13 +36,14 @@ pub(super) fn receive(control: &mut UnixStream) -> Result<Option<Received>, Fail
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     control.read_exact(&mut bytes).map_err(|error| fail(&error))?;
     let job = serde_json::from_slice(&bytes).map_err(|error| fail(&error))?;
-    let [stdout, stderr] = <[OwnedFd; 2]>::try_from(pipes).map_err(|_| fail(&"descriptors missing"))?;
-    Ok(Some(Received { job, stdout, stderr }))
+    let mut pipes = pipes.into_iter();
+    let (Some(stdout), Some(stderr)) = (pipes.next(), pipes.next()) else { return Err(fail(&"descriptors missing")) };
+    Ok(Some(Received { job, stdout, stderr, cgroup: pipes.next() }))
 }
 
 /// The descriptors come with the first byte.
 fn first_bytes(control: &UnixStream, buffer: &mut [u8]) -> nix::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = nix::cmsg_space!([RawFd; 2]);
+    let mut space = nix::cmsg_space!([RawFd; 3]);
     let mut iov = [IoSliceMut::new(buffer)];
     let message = loop {
         match recvmsg::<()>(control.as_raw_fd(), &mut iov, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {

@@ -75,7 +75,7 @@ fn run(socket: &OwnedFd) -> Result<(), Failure> {
     }
     confine::enter_user_namespace(CloneFlags::CLONE_NEWNS)?;
     let template = template::build(&setup)?;
-    let filter = seccomp::compile()?;
+    let filter = seccomp::compile(seccomp::Walls::Namespaces)?;
     let mask = SigSet::from(Signal::SIGCHLD);
     let signals = mask
         .thread_block()
