@@ -36,6 +36,10 @@ pub struct SandboxConfig {
     pub environment: BTreeMap<String, String>,
     /// Network of commands: `off` (an own namespace in which only loopback works), or what they may reach through a proxy.
     pub network: NetworkConfig,
+    /// Accept the `landlock` tier where the kernel refuses namespaces and `bwrap` is not there: commands are then plain
+    /// processes without process, network or mount namespaces, held by landlock and a system call filter. Without it there
+    /// are no commands on such a machine. They have no network at all there, so an allow-list is refused.
+    pub accept_landlock: bool,
     /// When the server runs as root: the dedicated host user id under which commands run. Must not be 0.
     pub uid: u32,
     /// Memory limit in MiB, for each process and for the whole process tree of a command; 0 is no limit.
@@ -51,6 +55,9 @@ pub struct SandboxConfig {
     pub min_free_mb: u64,
     /// Bytes kept of each of stdout and stderr, in KiB: the first and the last half.
     pub capture_kb: u64,
+    /// Seconds that a thread's namespaces wait for its next command once all processes of the last one are dead; 0 makes new
+    /// ones for each command.
+    pub keep_seconds: u64,
 }
 
 impl deerflow_config::Section for SandboxConfig {
@@ -78,6 +85,7 @@ impl Default for SandboxConfig {
             bash_command_timeout: 600,
             environment: BTreeMap::new(),
             network: NetworkConfig::Off,
+            accept_landlock: false,
             uid: 64_534,
             memory_mb: 4096,
             processes: 512,
@@ -85,6 +93,7 @@ impl Default for SandboxConfig {
             disk_mb: 10_240,
             min_free_mb: 512,
             capture_kb: 10 * 1024,
+            keep_seconds: 30,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! - [`text`]: the one decoder for reading, searching and editing.
 
 mod capability;
+mod cgroup;
 mod config;
 mod egress;
 mod error;
@@ -28,7 +29,7 @@ mod system;
 pub mod text;
 mod thread_paths;
 
-pub use capability::{Capability, Tier};
+pub use capability::{Capability, MemoryBy, MemoryLimit, Tier};
 pub use config::{MountConfig, ProviderKind, SandboxConfig};
 pub use egress::{NetworkAccess, NetworkConfig, NetworkTrouble, NetworkUse};
 pub use error::SandboxError;

@@ -6,9 +6,10 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
+use super::parking::Shown;
 use crate::SandboxError;
 use crate::egress::inside;
-use crate::protocol::{INSIDE_HOME, INSIDE_ID, Job, Source};
+use crate::protocol::{INSIDE_HOME, INSIDE_ID, Job};
 use crate::system;
 
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
@@ -62,7 +63,7 @@ impl Bwrap {
     }
 
     /// The command that runs a job. Its input is a pipe that this process holds: the child handle keeps it open.
-    pub(super) fn command(&self, job: &Job) -> Command {
+    pub(super) fn command(&self, job: &Job, mounts: &[Shown]) -> Command {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
         let id = INSIDE_ID.to_string();
@@ -81,10 +82,9 @@ impl Bwrap {
         for name in system::ETC_DIRS.iter().chain(&system::ETC_FILES) {
             add(&["--ro-bind-try", &format!("/etc/{name}"), &format!("/etc/{name}")]);
         }
-        for mount in &job.mounts {
-            let Source::Path(host) = &mount.source else { continue };
-            let flag = if mount.read_only { "--ro-bind" } else { "--bind" };
-            add(&[flag, &host.to_string_lossy(), &mount.target]);
+        for shown in mounts {
+            let flag = if shown.read_only { "--ro-bind" } else { "--bind" };
+            add(&[flag, &shown.host.to_string_lossy(), &shown.target]);
         }
         if let Some(helper) = &self.helper {
             add(&["--ro-bind", &helper.to_string_lossy(), INSIDE_HELPER]);

@@ -8,6 +8,7 @@ mod bwrap;
 mod commands;
 mod escape;
 mod host;
+mod landlock;
 mod limits;
 mod network;
 mod processes;

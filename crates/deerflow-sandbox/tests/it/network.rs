@@ -239,7 +239,7 @@ async fn the_listening_socket_is_not_within_reach_of_the_command() {
     let program =
         "import os\nfor f in range(64):\n p = f'/proc/{os.getpid()}/fd/{f}'\n if os.path.lexists(p): print(f)\n";
     assert_eq!(rig.python(program).await, "0\n1\n2\n");
-    // It cannot be taken over either: the port is taken, by a socket that is not of this user's making.
+    // It cannot be taken over either: a port is shared only if the first socket allows it.
     let program = "import os, socket\n\
         s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n\
         try: s.bind(('127.0.0.1', int(os.environ['http_proxy'].rsplit(':', 1)[1]))); print('bound')\n\
@@ -290,8 +290,7 @@ async fn the_second_tier_has_the_same_network() {
     let Some(bwrap) = bwrap() else { return };
     let (mine, other) = (web("mine"), web("other"));
     let dir = tempfile::tempdir().unwrap();
-    // No launcher with these arguments; the program itself is ours.
-    let launcher = Launcher { args: vec!["no-launcher".into()], bwrap: Some(bwrap), ..launcher() };
+    let launcher = Launcher { namespaces: false, bwrap: Some(bwrap), ..launcher() };
     let provider = IsolatedProvider::start(dir.path(), allow(&[format!("127.0.0.1:{mine}")]), launcher).await.unwrap();
     assert_eq!(
         (provider.capability().tier, provider.capability().bash),
