@@ -13,7 +13,7 @@ use crate::SandboxError;
 
 /// Network of commands.
 ///
-/// In YAML and JSON: the text `off`, or a mapping with the one key `allow`, a list of patterns.
+/// In YAML and JSON: `off` (which YAML takes for `false`, so that means the same), or a mapping with the one key `allow`, a list of patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NetworkConfig {
     /// Loopback of the sandbox only.
@@ -118,6 +118,11 @@ impl<'de> Deserialize<'de> for NetworkConfig {
                 }
             }
 
+            // What YAML makes of `off`.
+            fn visit_bool<E: Error>(self, on: bool) -> Result<NetworkConfig, E> {
+                if on { Err(E::invalid_value(Unexpected::Bool(on), &self)) } else { Ok(NetworkConfig::Off) }
+            }
+
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NetworkConfig, A::Error> {
                 let mut allow: Option<Vec<String>> = None;
                 while let Some(key) = map.next_key::<String>()? {
@@ -143,6 +148,7 @@ impl JsonSchema for NetworkConfig {
             "description": "Network of commands.",
             "anyOf": [
                 { "type": "string", "pattern": "^off$", "description": "`off`: loopback of the sandbox only." },
+                { "type": "boolean", "const": false, "description": "What YAML makes of `off`." },
                 {
                     "type": "object",
                     "properties": {
@@ -183,6 +189,7 @@ mod tests {
             "only to pypi.org, through a proxy"
         );
         assert_eq!(NetworkConfig::default().access(), NetworkAccess::Off);
+        assert_eq!(read(json!(false)).unwrap(), NetworkConfig::Off);
     }
 
     #[test]
