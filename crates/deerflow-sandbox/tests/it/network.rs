@@ -343,3 +343,30 @@ async fn a_second_tier_that_cannot_open_the_network_says_so() {
     assert_eq!((capability.tier, capability.bash), (Tier::None, false), "{capability:?}");
     assert!(capability.reasons[1].contains("network: a trial command had no way to the proxy"), "{capability:?}");
 }
+
+#[tokio::test]
+async fn a_kept_sandbox_has_a_proxy_for_each_of_its_commands() {
+    let mine = web("mine");
+    let rig = Rig::with(allow(&[format!("127.0.0.1:{mine}")])).await;
+    let get = format!(
+        "echo $http_proxy; exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; \
+         printf 'GET http://127.0.0.1:{mine}/x HTTP/1.1\\r\\n\\r\\n' >&3; tail -n 1 <&3; (setsid sleep 100 <&3 &)"
+    );
+    for _ in 0..4 {
+        let output = rig.run(&get).await;
+        assert_eq!(output.stdout, "http://127.0.0.1:3128\nmine /x\n", "{output:?}");
+        let network = output.network.unwrap();
+        assert_eq!((network.connections, network.trouble.len()), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn the_tier_without_a_network_namespace_does_not_pretend_to_keep_to_a_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let launcher = Launcher { namespaces: false, bwrap: Some("/no/such/bwrap".into()), ..launcher() };
+    let config = SandboxConfig { accept_landlock: true, ..allow(&["pypi.org".to_owned()]) };
+    let provider = IsolatedProvider::start(dir.path(), config, launcher).await.unwrap();
+    let capability = provider.capability();
+    assert_eq!((capability.tier, capability.bash), (Tier::None, false), "{capability:?}");
+    assert!(capability.reasons[2].contains("nothing keeps commands to sandbox.network.allow"), "{capability:?}");
+}
