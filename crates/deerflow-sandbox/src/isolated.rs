@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use self::bwrap::Bwrap;
 use self::client::LauncherClient;
@@ -74,7 +74,7 @@ pub struct IsolatedProvider {
     sandboxes: SandboxCache<IsolatedShell>,
     parking: Arc<Parking>,
     /// Ends what waits in vain; nothing waits without it.
-    _tending: AbortOnDropHandle<()>,
+    _tending: JoinSet<()>,
 }
 
 impl std::fmt::Debug for IsolatedProvider {
@@ -126,6 +126,8 @@ impl IsolatedProvider {
         capability: Capability,
     ) -> Self {
         let parking = Arc::new(Parking::new(Duration::from_secs(config.keep_seconds)));
+        let mut tending = JoinSet::new();
+        tending.spawn(Arc::clone(&parking).tend());
         Self {
             base,
             config,
@@ -134,7 +136,7 @@ impl IsolatedProvider {
             egress,
             capability,
             sandboxes: SandboxCache::default(),
-            _tending: AbortOnDropHandle::new(tokio::spawn(Arc::clone(&parking).tend())),
+            _tending: tending,
             parking,
         }
     }

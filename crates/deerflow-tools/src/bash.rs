@@ -5,7 +5,7 @@ use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::text::middle_cut;
 use deerflow_core::{JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, ToolStatus};
-use deerflow_sandbox::{ExecOutput, ExecRequest, Expect, NetworkAccess, Sandbox, SandboxError};
+use deerflow_sandbox::{ExecOutput, ExecRequest, Expect, NetworkAccess, Sandbox, SandboxError, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,6 +26,22 @@ if it is not 0.
 - Each call is a new shell: `cd`, variables and background processes do not outlive it. To test a server, start it in the \
 background and use it within the same command.
 - stdin is empty; a command that waits for input gets end of file.
+";
+
+/// The same without namespaces.
+const DESCRIPTION_LANDLOCK: &str = "\
+Run a shell command on a shared Linux machine, confined to your folders, and get its output: stdout, then `Std Error:` with \
+stderr, then `Exit Code:` if it is not 0.
+- It starts in /mnt/user-data/workspace. Working files go there, deliverables to /mnt/user-data/outputs, the user's files are in \
+/mnt/user-data/uploads. HOME and /tmp keep their content between calls.
+- These paths are replaced by the real ones where they stand in the command; in script files and to programs they do not exist: \
+there use relative paths, $HOME and $TMPDIR.
+- Each call is a new shell: `cd`, variables and background processes do not outlive it.
+- stdin is empty; a command that waits for input gets end of file. There is no network at all: sockets are refused, those of \
+loopback too. Other processes and files of the machine can be seen by name and cannot be opened or signalled.
+";
+
+const ADVICE: &str = "\
 - Prefer read_file, write_file, str_replace, ls, glob and grep for work on files. Run commands one by one, or join them with \
 `&&` when the next depends on the last.
 - Long output is cut in the middle; the whole of it is kept in a file that the result names.";
@@ -48,8 +64,14 @@ pub(crate) struct Bash {
 impl Bash {
     pub(crate) fn new(bench: Arc<Workbench>) -> Self {
         let seconds = bench.limits.bash_command_timeout.as_secs();
-        let network = network(&bench.network());
-        let description = format!("{DESCRIPTION}\n- {network}\n- A command may run for {seconds} seconds.");
+        // Without namespaces there is no network, whatever is configured: that description says so.
+        let computer = match bench.tier() {
+            Tier::Landlock => DESCRIPTION_LANDLOCK.to_owned(),
+            Tier::Namespaces | Tier::Bwrap | Tier::Host | Tier::None => {
+                format!("{DESCRIPTION}- {}\n", network(&bench.network()))
+            }
+        };
+        let description = format!("{computer}{ADVICE}\n- A command may run for {seconds} seconds.");
         Self { bench, spec: schema::spec::<Args>("bash", &description) }
     }
 }

@@ -4,7 +4,7 @@ use crate::documents::DocumentReader;
 use crate::limits::ToolLimits;
 use crate::locks::KeyedLocks;
 use deerflow_core::{ToolContext, ToolError};
-use deerflow_sandbox::{NetworkAccess, Sandbox, SandboxError, SandboxProvider, VirtualPath};
+use deerflow_sandbox::{NetworkAccess, Sandbox, SandboxError, SandboxProvider, Tier, VirtualPath};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
@@ -32,6 +32,11 @@ impl Workbench {
     /// What commands can reach.
     pub(crate) fn network(&self) -> NetworkAccess {
         self.provider.network()
+    }
+
+    /// How commands are confined.
+    pub(crate) fn tier(&self) -> Tier {
+        self.provider.capability().tier
     }
 
     /// The computer of the call's thread.

@@ -93,6 +93,10 @@ fn reap(shell: Pid, watch: Option<&MemoryWatch>) -> Option<Report> {
 /// either, so that a further command finds what the first one found. Every process is a descendant of pid 1, and those whose
 /// parent died are its children: without children it is alone.
 pub(super) fn clear_away(signals: &SignalFd) -> bool {
+    // Anywhere else the signal below would reach others.
+    if Pid::this().as_raw() != 1 {
+        return false;
+    }
     let deadline = Instant::now() + CLEAR;
     let any_child = WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
     loop {

@@ -8,6 +8,7 @@ mod bwrap;
 mod commands;
 mod escape;
 mod host;
+mod kept;
 mod landlock;
 mod limits;
 mod network;
