@@ -212,7 +212,7 @@ async fn other_processes_cannot_be_signalled() {
     assert!(!rig.run(&format!("kill -KILL {id}")).await.success());
     // All that it may signal, and the process that watches it.
     let output = rig.run("trap '' TERM; kill -TERM -1; kill -KILL $PPID; echo alive").await;
-    assert_eq!(output.stdout, "alive\n", "{output:?}");
+    assert_eq!((output.stdout.as_str(), output.exit_code), ("alive\n", Some(0)), "{output:?}");
     assert!(bystander.try_wait().unwrap().is_none());
     bystander.kill().unwrap();
     bystander.wait().unwrap();
