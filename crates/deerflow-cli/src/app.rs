@@ -5,7 +5,9 @@ use deerflow_config::{Config, Loader, ModelsSection, Registry};
 use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
-    CircuitBreakerConfig, LlmCallConfig, LoopDetectionConfig, SafetyFinishReasonConfig, TitleConfig, ToolOutputConfig,
+    AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
+    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, TitleConfig,
+    ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -27,12 +29,8 @@ pub(crate) fn registry() -> Registry {
         ("skill_scan", "skills"),
         ("skill_evolution", "skills"),
         ("tool_search", "deferred tools"),
-        ("tool_progress", "the tool progress guard"),
-        ("read_before_write", "the read-before-write gate"),
         ("token_usage", "token attribution"),
         ("token_budget", "token budgets"),
-        ("guardrails", "guardrails"),
-        ("authorization", "authorisation"),
         ("channels", "chat channels"),
         ("channel_connections", "chat channels"),
         ("scheduler", "scheduled tasks"),
@@ -67,7 +65,15 @@ pub(crate) fn registry() -> Registry {
         .with::<CircuitBreakerConfig>()
         .with::<SafetyFinishReasonConfig>()
         .with::<RunLimitsConfig>()
-        .with::<ReadConversationConfig>();
+        .with::<ReadConversationConfig>()
+        .with::<VerificationConfig>()
+        .with::<ToolArtifactsConfig>()
+        .with::<ReadBeforeWriteConfig>()
+        .with::<ToolProgressConfig>()
+        .with::<HumanInTheLoopConfig>()
+        .with::<AuthorizationConfig>()
+        .with::<GuardrailsConfig>()
+        .with::<PiiRedactionConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

@@ -131,6 +131,13 @@ impl ModelCatalogue {
         self.profiles.iter().find(|p| p.name == name)?.pricing.as_ref()
     }
 
+    /// Names of the models, in order; the offline one's when there is no other.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let names: Vec<String> = self.profiles.iter().map(|p| p.name.clone()).collect();
+        if names.is_empty() { vec![OFFLINE.to_owned()] } else { names }
+    }
+
     /// Every model, the default one marked.
     #[must_use]
     pub fn entries(&self) -> Vec<ModelEntry> {

@@ -11,8 +11,8 @@ use deerflow_core::ports::{
 use deerflow_core::run::Next;
 use deerflow_core::state::GoalState;
 use deerflow_core::{
-    AgentError, AgentEvent, EventSink, Lineage, Message, RunId, RunStatus, StateUpdate, StoreError, ThreadId,
-    ThreadState, Usage, UserId,
+    AgentError, AgentEvent, EventSink, Lineage, Message, Principal, RunId, RunStatus, StateUpdate, StoreError,
+    ThreadId, ThreadState, Usage, UserId,
 };
 use deerflow_harness::goal;
 use deerflow_harness::{Harness, LeadError, LeadOptions};
@@ -153,7 +153,7 @@ impl<S: RuntimeStore> RunManager<S> {
     /// # Errors
     /// [`StoreError::ThreadBusy`], naming the holder, when the thread has a live run.
     pub async fn start(&self, request: RunRequest) -> Result<Started, RuntimeError> {
-        let agent = self.harness.lead_agent(&request.user_id, &request.options)?;
+        let agent = self.harness.lead_agent(&request.user_id, &Principal::default(), &request.options).await?;
         let mut input = request.goal.map(goal::set).unwrap_or_default();
         input.messages.push(Arc::new(request.message));
         let new = NewRun {
@@ -190,7 +190,7 @@ impl<S: RuntimeStore> RunManager<S> {
         }
         let mut stored: StoredOptions = serde_json::from_value(last.options).unwrap_or_default();
         stored.answer = Some(answer.clone());
-        let agent = self.harness.lead_agent(user_id, &stored.lead)?;
+        let agent = self.harness.lead_agent(user_id, &Principal::default(), &stored.lead).await?;
         let new = NewRun {
             run_id: RunId::random(),
             thread_id: thread_id.clone(),
@@ -334,7 +334,7 @@ impl<S: RuntimeStore> RunManager<S> {
             _ if done => return Err(RuntimeError::NothingToResume(thread_id.clone())),
             _ => {}
         }
-        let agent = self.harness.lead_agent(user_id, &options)?;
+        let agent = self.harness.lead_agent(user_id, &Principal::default(), &options).await?;
         let row = self.store.adopt(&last.run_id, last.epoch, self.lock.worker()).await?;
         let start = match answer {
             _ if begun => Start::Resume,

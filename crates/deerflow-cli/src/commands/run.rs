@@ -9,7 +9,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
-use deerflow_core::{Message, ThreadId};
+use deerflow_core::{Message, Principal, ThreadId};
 use deerflow_harness::LeadOptions;
 use deerflow_harness::goal::new_goal;
 use deerflow_runtime::RunRequest;
@@ -40,7 +40,7 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         recall: args.recall,
     };
     // Wrong names are told before any file is copied.
-    app.harness.lead_agent(&app.user, &options).map_err(Failure::usage)?;
+    app.harness.lead_agent(&app.user, &Principal::default(), &options).await.map_err(Failure::usage)?;
     let goal =
         args.goal.as_deref().map(|text| new_goal(text, args.max_continuations)).transpose().map_err(Failure::usage)?;
     let mut renderer = Renderer::new(args.show);
