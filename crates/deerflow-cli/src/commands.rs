@@ -27,8 +27,8 @@ use crate::failure::Failure;
 /// Runs a command.
 pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Command::Run(args) => run::run(cli.config, args).await,
-        Command::Resume(args) => resume::resume(cli.config, args).await,
+        Command::Run(args) => Box::pin(run::run(cli.config, args)).await,
+        Command::Resume(args) => Box::pin(resume::resume(cli.config, args)).await,
         Command::Steer { thread, text } => steer::steer(cli.config, &thread, &text).await,
         Command::Goal(command) => goal::goal(cli.config, command).await,
         Command::Threads(command) => threads::threads(cli.config, command).await,

@@ -310,7 +310,9 @@ impl<S: RuntimeStore> RunManager<S> {
         let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
         let begun = self.last_step(thread_id).await? == Some(last.run_id.clone());
         let done = begun && head.as_ref().is_some_and(|h| h.next == Next::Done);
-        if begun && head.as_ref().is_some_and(|h| h.next == Next::Wait) {
+        // An answer that was not accepted would not be accepted again.
+        let refused = answer.is_some() && last.status == RunStatus::Error;
+        if (begun || refused) && head.as_ref().is_some_and(|h| h.next == Next::Wait) {
             return Err(RuntimeError::NeedsAnswer(thread_id.clone()));
         }
         match last.status {

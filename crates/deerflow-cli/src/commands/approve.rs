@@ -99,7 +99,11 @@ pub(crate) fn describe(questions: &[Interrupt]) -> String {
                     if let Some(description) = request.description.as_deref().filter(|d| !d.trim().is_empty()) {
                         let _ = writeln!(text, "\n{}\n", indent(description.trim()));
                     }
-                    let _ = writeln!(text, "\n{}\n", indent(&pretty(&json!(request.args))));
+                    let args = json!(request.args);
+                    // A description made from the arguments says it all.
+                    if !request.description.as_deref().is_some_and(|d| d.contains(&args.to_string())) {
+                        let _ = writeln!(text, "\n{}\n", indent(&pretty(&args)));
+                    }
                 }
             }
         }
@@ -184,8 +188,9 @@ fn decide(request: &Request, line: &str) -> Result<Value, String> {
         Decision::Reject if rest.is_empty() => json!({"type": "reject"}),
         Decision::Reject => json!({"type": "reject", "message": rest}),
         Decision::Edit => {
-            let args = serde_json::from_str::<JsonMap>(rest)
-                .map_err(|error| format!("the arguments must be a JSON object: {error}; now they are {}", json!(request.args)))?;
+            let args = serde_json::from_str::<JsonMap>(rest).map_err(|error| {
+                format!("the arguments must be a JSON object: {error}; now they are {}", json!(request.args))
+            })?;
             json!({"type": "edit", "edited_action": {"name": request.name, "args": args}})
         }
         Decision::Respond if rest.is_empty() => return Err("the reply is empty: r REPLY".to_owned()),

@@ -142,7 +142,8 @@ fn write(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// beginning.
 fn presented(state: &ThreadState, run_id: &str) -> Vec<String> {
     let steered = |m: &Message| {
-        m.additional_kwargs.contains_key(RUN_INPUT_ID) && m.additional_kwargs.get("run_id").is_some_and(|id| id == run_id)
+        m.additional_kwargs.contains_key(RUN_INPUT_ID)
+            && m.additional_kwargs.get("run_id").is_some_and(|id| id == run_id)
     };
     let start = state.messages.iter().rposition(|m| m.is_genuine_user() && !steered(m)).unwrap_or(0);
     let answered: HashSet<&str> = state.messages[start..]

@@ -51,13 +51,8 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
     if !args.files.is_empty() {
         message = message.with_kwarg(kwargs::FILES, uploads.to_json());
     }
-    let request = RunRequest {
-        user_id: app.user.clone(),
-        thread_id: thread_id.clone(),
-        message,
-        goal,
-        options: options.clone(),
-    };
+    let request =
+        RunRequest { user_id: app.user.clone(), thread_id: thread_id.clone(), message, goal, options: options.clone() };
     let result = match app.runs.start(request).await {
         Ok(started) => {
             let console = interactive.then(Console::open).transpose().map_err(Failure::run)?;

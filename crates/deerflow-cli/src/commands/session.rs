@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// What a thread goes on with.
 enum Next {
-    Say(Message),
+    Say(Box<Message>),
     Answer(Value),
 }
 
@@ -38,7 +38,7 @@ impl Session<'_> {
         loop {
             let ended = self.follow(started, &mut late).await?;
             started = match self.next(&ended, &mut late).await? {
-                Some(Next::Say(message)) => self.start(message).await?,
+                Some(Next::Say(message)) => self.start(*message).await?,
                 Some(Next::Answer(answer)) => {
                     self.app.runs.answer(&self.app.user, &self.thread_id, answer).await.map_err(Failure::run)?
                 }
@@ -87,18 +87,26 @@ impl Session<'_> {
     }
 
     async fn next(&mut self, ended: &Ended, late: &mut VecDeque<String>) -> Result<Option<Next>, Failure> {
+        let refused = ended.state.interrupts();
+        if ended.outcome.status == RunStatus::Error && !refused.is_empty() && self.console.is_some() {
+            // The answer was not accepted: the question is still open.
+            let reason = ended.outcome.error.as_deref().unwrap_or("the answer was not accepted");
+            self.renderer.note(reason);
+            let answer = approve::ask(&refused, &ended.thread_id, &mut self.renderer, self.console.as_mut()).await;
+            return Ok(answer.map(Next::Answer));
+        }
         if !ended.asks.is_empty() {
             let answer = approve::ask(&ended.asks, &ended.thread_id, &mut self.renderer, self.console.as_mut()).await;
             return Ok(answer.map(Next::Answer));
         }
         if ended.outcome.status == RunStatus::Success && clarify::question(&ended.state).is_some() {
             let reply = clarify::answer(ended, &mut self.renderer, self.console.as_mut()).await;
-            return Ok(reply.map(Next::Say));
+            return Ok(reply.map(|reply| Next::Say(Box::new(reply))));
         }
         if ended.outcome.status != RunStatus::Success {
             return Ok(None);
         }
-        Ok(late.pop_front().map(|line| Next::Say(Message::human(line))))
+        Ok(late.pop_front().map(|line| Next::Say(Box::new(Message::human(line)))))
     }
 
     /// The exit code of a run that has ended.
@@ -110,8 +118,7 @@ impl Session<'_> {
         if ended.outcome.status == RunStatus::Success
             && let Some(limit) = ended.outcome.stop_reason.as_deref().and_then(limit_in_words)
         {
-            self.renderer
-                .note(&format!("{limit}; go on with: deerflow run \"continue\" --thread {}", ended.thread_id));
+            self.renderer.note(&format!("{limit}; go on with: deerflow run \"continue\" --thread {}", ended.thread_id));
         }
         let reason = || ended.outcome.error.clone().unwrap_or_else(|| "the run failed".to_owned());
         match ended.outcome.status {

@@ -33,7 +33,8 @@ impl Uploads {
         let paths =
             ThreadPaths::new(app.config.home(), app.user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
         let is_new = !paths.thread_dir().exists();
-        let before = std::fs::read_dir(paths.uploads()).into_iter().flatten().flatten().map(|e| e.file_name()).collect();
+        let before =
+            std::fs::read_dir(paths.uploads()).into_iter().flatten().flatten().map(|e| e.file_name()).collect();
         let mut uploads = Self { paths, files: Vec::new(), is_new, before };
         if files.is_empty() {
             return Ok(uploads);
@@ -83,7 +84,7 @@ impl Uploads {
             }
             let names = self.files.iter().flat_map(|f| [Some(&f.filename), f.markdown_file.as_ref()]).flatten();
             let ours = names.filter(|name| !self.before.contains(OsStr::new(name)));
-            ours.fold(true, |all, name| std::fs::remove_file(folder.join(name)).is_ok() && all)
+            ours.map(|name| std::fs::remove_file(folder.join(name))).filter(Result::is_err).count() == 0
         })
         .await;
     }

@@ -49,7 +49,11 @@ impl Steering<'_> {
         let text = line.trim();
         if text.is_empty() {
             self.composing = !self.composing;
-            if self.composing { renderer.hold("say > ") } else { renderer.release() }
+            if self.composing {
+                renderer.hold("say > ")
+            } else {
+                renderer.release()
+            }
             return;
         }
         self.composing = false;

@@ -79,7 +79,9 @@ mod tests {
     #[test]
     fn events_read_as_sentences() {
         let goal = |phase: &str, reason: &str| {
-            event(&json!({"type": "goal", "phase": phase, "reason": reason, "continuation_count": 2, "max_continuations": 8}))
+            event(
+                &json!({"type": "goal", "phase": phase, "reason": reason, "continuation_count": 2, "max_continuations": 8}),
+            )
         };
         assert_eq!(goal("continue", "no\nchart"), Some("goal not reached yet (2 of 8): no chart".into()));
         assert_eq!(goal("achieved", "both there"), Some("goal reached: both there".into()));

@@ -1,6 +1,8 @@
 //! Plain lines for logs and pipes: progress on stderr, the answer on stdout.
 
-use super::{Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered};
+use super::{
+    Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered,
+};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, ToolStatus, text};
 use deerflow_runtime::RunHandle;

@@ -1,7 +1,9 @@
 //! A run on a terminal: a spinner per tool call, streamed Markdown, colours.
 
 use super::markdown::{Blocks, render};
-use super::{Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered};
+use super::{
+    Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered,
+};
 use crate::commands::{Ended, say};
 use deerflow_core::{AgentEvent, JsonMap, ToolStatus, text};
 use deerflow_runtime::RunHandle;

@@ -1,4 +1,5 @@
-//! A run that stopped with an approval. The question is put into the database as a middleware would leave it.
+//! A run that stops with a question to a person: approvals, by configuration, and others, put into the database as a
+//! middleware would leave them.
 
 use crate::support::{World, story};
 use crate::terminal::Typist;
@@ -9,7 +10,7 @@ use deerflow_core::{
     Usage, UserId,
 };
 use deerflow_store::{SqliteStore, StoreOptions};
-use deerflow_testkit::Turn;
+use deerflow_testkit::{Turn, call};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -37,12 +38,8 @@ async fn asked(world: &World, question: Value) {
     let ask = StateUpdate::messages([message(json!({"type": "ai", "id": "a1", "content": "", "tool_calls": [call]}))]);
     let open = json!([Interrupt { id: "q1".into(), value: question, node: "Asks".into() }]);
     let slot = StateUpdate { private: [(INTERRUPT_SLOT.to_owned(), open)].into(), ..StateUpdate::none() };
-    let outcome = RunOutcome {
-        status: RunStatus::Interrupted,
-        error: None,
-        stop_reason: None,
-        usage: Usage::default(),
-    };
+    let outcome =
+        RunOutcome { status: RunStatus::Interrupted, error: None, stop_reason: None, usage: Usage::default() };
     let mut state = ThreadState::default();
     let mut parent = None;
     let steps = [
@@ -74,49 +71,89 @@ async fn asked(world: &World, question: Value) {
     store.close().await;
 }
 
-fn question() -> Value {
-    json!({
-        "action_requests": [{"name": "write_file", "args": {"path": "/mnt/user-data/workspace/a.txt"}, "description": "writes a file"}],
-        "review_configs": [{"action_name": "write_file", "allowed_decisions": ["approve", "reject"]}],
-    })
+const APPROVALS: &str =
+    "human_in_the_loop:\n  interrupt_on:\n    write_file: true\n    bash:\n      allowed_decisions: [reject]\n";
+
+fn write(name: &str) -> deerflow_testkit::Call {
+    let path = format!("/mnt/user-data/workspace/{name}");
+    call("write_file", json!({"description": "d", "path": path, "content": "hi"}))
 }
 
 #[tokio::test]
 async fn without_a_terminal_it_says_so_and_a_script_can_answer() {
-    let world = World::scripted().await;
-    asked(&world, question()).await;
+    let world = World::scripted_with(APPROVALS).await;
+    world.model().push(Turn::calls([write("a.txt"), write("b.txt")]));
+    let (ran, end) = world.run_json(&["go", "--thread", "t"]).await;
+    let lines = ran.expect_code(3).json_lines();
+    let asked = lines.iter().find(|l| l["type"] == "interrupted").unwrap();
+    assert_eq!(asked["interrupts"][0]["value"]["action_requests"][1]["name"], "write_file");
+    assert_eq!((&end["interrupts"], &end["status"]), (&asked["interrupts"], &json!("interrupted")));
     let ran = world.run(&["resume", "t"]).await.expect_code(3);
-    assert!(ran.stdout.contains("write_file workspace/a.txt") && ran.stdout.contains("writes a file"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("- write_file workspace/a.txt") && ran.stdout.contains("workspace/b.txt"),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stderr.contains("deerflow resume t --answer approve"), "{}", ran.stderr);
     assert!(world.run(&["threads", "list"]).await.stdout.contains("asks you"));
     let shown = world.run(&["threads", "show", "t"]).await.expect_code(0).stdout;
     assert!(shown.contains("write_file workspace/a.txt") && shown.contains("deerflow resume t"), "{shown}");
-    for bad in ["maybe", r#"{"decisions": []}"#, r#"{"decisions": [{"type": "edit"}]}"#] {
+    for bad in ["maybe", r#"{"decisions": []}"#, r#"{"decisions": [{"type": "approve"}, {"type": "bribe"}]}"#] {
         world.run(&["resume", "t", "--answer", bad]).await.expect_code(2);
     }
     world.model().push(Turn::text("done"));
-    world.run(&["resume", "t", "--answer", "approve"]).await.expect_code(0);
-    assert_eq!(story(&world.state("t").await), ["human: go", "ai: ", "tool: OK", "ai: done"]);
+    let answer = r#"{"decisions": [{"type": "approve"}, {"type": "reject", "message": "not b"}]}"#;
+    world.run(&["resume", "t", "--answer", answer]).await.expect_code(0);
+    let story = story(&world.state("t").await);
+    assert_eq!(story.last().unwrap(), "ai: done");
+    assert!(story.iter().any(|s| s == "tool: OK") && story.iter().any(|s| s.contains("not b")), "{story:?}");
+    let folder = world.path("users/default/threads/t/user-data/workspace");
+    assert!(folder.join("a.txt").exists() && !folder.join("b.txt").exists());
     let ran = world.run(&["resume", "t", "--answer", "approve"]).await.expect_code(2);
     assert!(ran.stderr.contains("waits for no answer"), "{}", ran.stderr);
+    world.model().assert_legal();
 }
 
 #[tokio::test]
-async fn on_a_terminal_it_asks_until_the_answer_is_one() {
-    let world = World::scripted().await;
-    asked(&world, question()).await;
-    let mut person = Typist::start(&world, &["resume", "t"]);
+async fn on_a_terminal_each_call_is_decided_within_what_is_allowed() {
+    let world = World::scripted_with(APPROVALS).await;
+    let bash = call("bash", json!({"description": "d", "command": "touch never"}));
+    world.model().push(Turn::calls([write("a.txt"), bash]));
+    let mut person = Typist::start(&world, &["run", "go", "--thread", "t"]);
     person.sees("may it? > ", 1).await;
-    person.types("\n");
-    person.ends(3).await;
+    person.types("\u{4}");
+    assert!(person.ends(3).await.contains("no answer; give it later with: deerflow resume t"));
     world.model().push(Turn::text("done"));
     let mut person = Typist::start(&world, &["resume", "t"]);
     person.sees("may it? > ", 1).await;
-    person.types("e {}\n");
+    person.types("maybe\n");
     person.sees("none of the choices", 1).await;
+    person.types("e {\"description\": \"d\", \"path\": \"/mnt/user-data/workspace/c.txt\", \"content\": \"hi\"}\n");
+    person.sees("may it? > ", 3).await;
     person.types("y\n");
+    person.sees("none of the choices", 2).await;
+    person.types("n too risky\n");
     person.ends(0).await;
-    assert_eq!(story(&world.state("t").await)[2..], ["tool: OK", "ai: done"]);
+    let folder = world.path("users/default/threads/t/user-data/workspace");
+    let there = |name: &str| folder.join(name).exists();
+    assert_eq!((there("a.txt"), there("c.txt"), there("never")), (false, true, false));
+    assert!(story(&world.state("t").await).iter().any(|s| s.contains("too risky")));
+    world.model().assert_legal();
+}
+
+/// An answer that the middleware does not accept leaves the question open, and is not given again by itself.
+#[tokio::test]
+async fn an_answer_that_is_refused_is_asked_for_again() {
+    let world = World::scripted_with(APPROVALS).await;
+    world.model().push(Turn::calls([write("a.txt")]));
+    world.run(&["run", "go", "--thread", "t"]).await.expect_code(3);
+    let broken = r#"{"decisions": [{"type": "edit"}]}"#;
+    let ran = world.run(&["resume", "t", "--answer", broken]).await.expect_code(1);
+    assert!(ran.stderr.contains("edited_action"), "{}", ran.stderr);
+    world.run(&["resume", "t"]).await.expect_code(3);
+    world.model().push(Turn::text("done"));
+    world.run(&["resume", "t", "--answer", "reject"]).await.expect_code(0);
+    assert!(!world.path("users/default/threads/t/user-data/workspace/a.txt").exists());
 }
 
 /// The answer is durable with its run: killed right after, it is not asked for again.

@@ -73,7 +73,8 @@ async fn the_chain_is_printed_with_its_reasons() {
 async fn completions_and_doctor_answer() {
     let world = World::offline();
     for shell in ["bash", "zsh", "fish"] {
-        assert!(world.run(&["completions", shell]).await.expect_code(0).stdout.contains("deerflow"));
+        let script = world.run(&["completions", shell]).await.expect_code(0).stdout;
+        assert!(["deerflow", "steer", "max-continuations", "older-than"].iter().all(|word| script.contains(word)));
     }
     let ran = world.run(&["doctor", "--json"]).await.expect_code(0);
     let checks: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
@@ -114,6 +115,7 @@ async fn the_network_of_commands_is_checked_reported_and_told_to_the_model() {
         let checks: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
         let detail = |name: &str| checks.iter().find(|c| c["name"] == name).map(|c| c["detail"].clone());
         assert_eq!(detail("network"), Some(told.into()), "{}", ran.stdout);
-        assert!(checks.iter().all(|c| c["ok"] == true), "{}", ran.stdout);
+        // What this machine cannot do is told, and does no harm.
+        assert!(checks.iter().all(|c| c["ok"] == true || c["optional"] == true), "{}", ran.stdout);
     }
 }

@@ -1,6 +1,9 @@
 //! Conversations as things to keep in order: history, forks, a run taken back, pruning; and a home that goes away.
 
 use crate::support::{World, story};
+use deerflow_core::ports::ThreadRepo;
+use deerflow_core::{JsonMap, ThreadId, UserId};
+use deerflow_store::{SqliteStore, StoreOptions};
 use deerflow_testkit::{Gate, Turn, call, eventually};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -140,6 +143,21 @@ async fn a_refused_run_leaves_no_file() {
     assert!(ran.stderr.contains("active run"), "{}", ran.stderr);
     assert!(!world.path("users/default/threads/t/user-data/uploads/notes.txt").exists());
     running.kill();
+}
+
+/// Also when it is the database that refuses, after the copy: here the thread is somebody else's.
+#[tokio::test]
+async fn a_run_refused_by_the_database_leaves_no_file() {
+    let world = World::scripted().await;
+    world.run(&["threads", "list"]).await.expect_code(0);
+    let store = SqliteStore::open(&world.path("data/deerflow.db"), StoreOptions::default()).await.unwrap();
+    let (stranger, thread) = (UserId::parse("stranger").unwrap(), ThreadId::parse("theirs").unwrap());
+    store.create_thread(&stranger, &thread, JsonMap::new()).await.unwrap();
+    store.close().await;
+    std::fs::write(world.path("notes.txt"), "n").unwrap();
+    let notes = world.path("notes.txt");
+    world.run(&["run", "more", "--thread", "theirs", "-f", notes.to_str().unwrap()]).await.expect_code(1);
+    assert!(!world.path("users/default/threads/theirs").exists());
 }
 
 /// SQLite would go on writing into a file that is gone, and the run would end in success with nothing kept.

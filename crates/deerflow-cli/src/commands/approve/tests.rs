@@ -26,7 +26,8 @@ fn the_calls_are_read_with_what_may_be_decided() {
     assert_eq!(got[0].description.as_deref(), Some("Writes a file"));
     let bare = json!({"action_requests": [{"name": "ls"}]});
     assert_eq!(requests(&bare).unwrap()[0].allowed, [Decision::Approve, Decision::Reject]);
-    for other in [json!("Which?"), json!({"action_requests": []}), json!({"action_requests": [{"args": {}}]}), json!(7)] {
+    for other in [json!("Which?"), json!({"action_requests": []}), json!({"action_requests": [{"args": {}}]}), json!(7)]
+    {
         assert_eq!(requests(&other), None, "{other}");
     }
 }

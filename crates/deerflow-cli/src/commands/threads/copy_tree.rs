@@ -133,6 +133,9 @@ mod tests {
     fn a_tree_without_end_is_refused() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::create_dir_all(from.path().join("d/".repeat(DEPTH + 1))).unwrap();
-        assert_eq!(copy(from.path(), to.path(), "d").unwrap_err().raw_os_error(), Some(Errno::NAMETOOLONG.raw_os_error()));
+        assert_eq!(
+            copy(from.path(), to.path(), "d").unwrap_err().raw_os_error(),
+            Some(Errno::NAMETOOLONG.raw_os_error())
+        );
     }
 }

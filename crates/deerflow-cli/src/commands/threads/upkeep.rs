@@ -51,7 +51,10 @@ pub(super) async fn prune(
     }
     if !yes {
         let count = found.len();
-        confirm(&format!("Delete these {count} with their history and files?"), &format!("deleting {count} conversations"))?;
+        confirm(
+            &format!("Delete these {count} with their history and files?"),
+            &format!("deleting {count} conversations"),
+        )?;
     }
     let pruned = store.prune(Some(user), since, false).await.map_err(Failure::run)?;
     let mut left = Vec::new();
