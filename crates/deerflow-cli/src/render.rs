@@ -13,7 +13,7 @@ use crate::cli::ShowArgs;
 use crate::commands::{Ended, describe_questions, question_message};
 use crate::console::Console;
 use crate::failure::INTERRUPTED;
-use deerflow_core::{AgentEvent, JsonMap, Message, RunStatus, Usage, text};
+use deerflow_core::{AgentEvent, Interrupt, JsonMap, Message, RunStatus, Usage, text};
 use deerflow_harness::middleware::RUN_INPUT_ID;
 use deerflow_runtime::RunHandle;
 use serde_json::Value;
@@ -41,7 +41,7 @@ trait Show: Send {
     /// Whether the screen may be drawn on.
     fn draws(&mut self, _draws: bool) {}
     /// What the agent asks, outside a run.
-    fn question(&mut self, text: &str);
+    fn question(&mut self, questions: &[Interrupt]);
 }
 
 /// Shows runs.
@@ -96,8 +96,8 @@ impl Renderer {
         self.show.hint(text);
     }
     /// Shows what the agent asks.
-    pub(crate) fn question(&mut self, text: &str) {
-        self.show.question(text);
+    pub(crate) fn question(&mut self, questions: &[Interrupt]) {
+        self.show.question(questions);
     }
     /// Leaves the terminal as it was found.
     pub(crate) fn abandon(&mut self) {

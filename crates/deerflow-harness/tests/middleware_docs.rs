@@ -31,7 +31,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The module documentation of the file that holds the middleware, and the configuration section it reads.
 fn described(name: &str, files: &[(PathBuf, String)]) -> (String, Option<String>) {
-    let implements = format!("impl middleware for {}", name.to_lowercase());
+    // `Name[place]`: one of several places of a type.
+    let name = name.split('[').next().unwrap_or(name);
+    let implements = format!("impl middleware for {}", name.trim_start_matches("DeerFlow").to_lowercase());
     let (_, text) = files
         .iter()
         .find(|(_, text)| text.to_lowercase().lines().any(|line| line.trim_start().starts_with(&implements)))

@@ -12,7 +12,7 @@ use deerflow_core::run::Next;
 use deerflow_core::state::GoalState;
 use deerflow_core::{
     AgentError, AgentEvent, EventSink, Lineage, Message, Principal, RunId, RunStatus, StateUpdate, StoreError,
-    ThreadId, ThreadState, Usage, UserId,
+    ThreadId, ThreadState, UserId,
 };
 use deerflow_harness::goal;
 use deerflow_harness::{Harness, LeadError, LeadOptions};
@@ -385,7 +385,8 @@ impl<S: RuntimeStore> RunManager<S> {
         let (sink, events) = EventSink::channel(EVENT_BUFFER);
         let cancel = CancellationToken::new();
         let mut ctx =
-            RunContext::new(row.user_id.clone(), row.thread_id.clone(), row.run_id.clone(), cancel.clone(), sink);
+            RunContext::new(row.user_id.clone(), row.thread_id.clone(), row.run_id.clone(), cancel.clone(), sink)
+                .with_usage(row.usage.clone());
         if !interactive {
             ctx = ctx.non_interactive();
         }
@@ -393,7 +394,7 @@ impl<S: RuntimeStore> RunManager<S> {
         let model = agent.model.clone();
         let store = self.store.clone();
         #[expect(clippy::disallowed_methods, reason = "the handle owns the task and awaits it in `finished`")]
-        let task = tokio::spawn(run(store, agent, ctx, fence, start, row.usage));
+        let task = tokio::spawn(run(store, agent, ctx, fence, start));
         RunHandle { run_id: row.run_id, thread_id: row.thread_id, model, events, cancel, task }
     }
 }
@@ -405,7 +406,6 @@ async fn run<S: RuntimeStore>(
     ctx: RunContext,
     fence: Fence,
     start: Start,
-    earlier: Usage,
 ) -> Result<Finished, RuntimeError> {
     store.start(&fence).await?;
     // What was said to an earlier run and came too late for it.
@@ -432,7 +432,7 @@ async fn run<S: RuntimeStore>(
         status: if cancelled { RunStatus::Interrupted } else { RunStatus::Error },
         error: (!cancelled).then(|| error.to_string()),
         stop_reason: ctx.stop_reason(),
-        usage: earlier,
+        usage: ctx.usage(),
     };
     if let AgentError::Store(StoreError::Fenced { .. }) = error {
         // Another process owns the run now, and its end.

@@ -46,7 +46,7 @@ async fn begin(
             Ok(started) => return Ok(started),
             Err(RuntimeError::NeedsAnswer(_)) => {
                 let questions = questions(app, thread_id).await?;
-                renderer.question(&approve::describe(&questions));
+                renderer.question(&questions);
                 let answer = approve::ask(&questions, thread_id, renderer, console.as_mut()).await;
                 answer.ok_or(Failure::silent(NEEDS_USER))?
             }

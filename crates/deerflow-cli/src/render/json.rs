@@ -2,7 +2,7 @@
 
 use super::{Show, answer};
 use crate::commands::{Ended, question, say};
-use deerflow_core::AgentEvent;
+use deerflow_core::{AgentEvent, Interrupt};
 use deerflow_runtime::RunHandle;
 use serde_json::{Value, json};
 
@@ -71,8 +71,8 @@ impl Show for JsonLines {
         }));
     }
 
-    fn question(&mut self, text: &str) {
-        emit(json!({"type": "note", "text": text}));
+    fn question(&mut self, questions: &[Interrupt]) {
+        emit(json!({"type": "interrupted", "interrupts": questions}));
     }
 
     fn note(&mut self, text: &str) {

@@ -3,8 +3,8 @@
 use super::{
     Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered,
 };
-use crate::commands::{Ended, say};
-use deerflow_core::{AgentEvent, ToolStatus, text};
+use crate::commands::{Ended, describe_questions, say};
+use deerflow_core::{AgentEvent, Interrupt, ToolStatus, text};
 use deerflow_runtime::RunHandle;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl Show for Plain {
         progress(&format!("! {text}"));
     }
 
-    fn question(&mut self, text: &str) {
-        say(&format!("\n{}\n", printable(text)));
+    fn question(&mut self, questions: &[Interrupt]) {
+        say(&format!("\n{}\n", printable(&describe_questions(questions))));
     }
 }

@@ -1,8 +1,8 @@
 //! The answer only.
 
 use super::{Show, answer, printable};
-use crate::commands::{Ended, say};
-use deerflow_core::AgentEvent;
+use crate::commands::{Ended, describe_questions, say};
+use deerflow_core::{AgentEvent, Interrupt};
 use std::io::IsTerminal;
 
 pub(super) struct Quiet;
@@ -17,7 +17,7 @@ impl Show for Quiet {
         }
     }
     fn note(&mut self, _text: &str) {}
-    fn question(&mut self, text: &str) {
-        say(&printable(text));
+    fn question(&mut self, questions: &[Interrupt]) {
+        say(&printable(&describe_questions(questions)));
     }
 }

@@ -4,8 +4,8 @@ use super::markdown::{Blocks, render};
 use super::{
     Show, answer, closing, custom_line, describe_call, exit_code, printable, printable_line, seconds, steered,
 };
-use crate::commands::{Ended, say};
-use deerflow_core::{AgentEvent, JsonMap, ToolStatus, text};
+use crate::commands::{Ended, describe_questions, say};
+use deerflow_core::{AgentEvent, Interrupt, JsonMap, ToolStatus, text};
 use deerflow_runtime::RunHandle;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize, Stream};
@@ -181,8 +181,8 @@ impl Show for Terminal {
         self.bars.set_draw_target(target);
     }
 
-    fn question(&mut self, text: &str) {
-        self.print(text);
+    fn question(&mut self, questions: &[Interrupt]) {
+        self.print(&describe_questions(questions));
     }
 
     fn note(&mut self, text: &str) {

@@ -95,6 +95,8 @@ async fn without_a_terminal_it_says_so_and_a_script_can_answer() {
         ran.stdout
     );
     assert!(ran.stderr.contains("deerflow resume t --answer approve"), "{}", ran.stderr);
+    let again = world.run(&["resume", "t", "--json"]).await.expect_code(3).json_lines();
+    assert_eq!((&again[0]["type"], &again[0]["interrupts"]), (&json!("interrupted"), &end["interrupts"]));
     assert!(world.run(&["threads", "list"]).await.stdout.contains("asks you"));
     let shown = world.run(&["threads", "show", "t"]).await.expect_code(0).stdout;
     assert!(shown.contains("write_file workspace/a.txt") && shown.contains("deerflow resume t"), "{shown}");
