@@ -153,28 +153,51 @@ impl<S: RuntimeStore> RunManager<S> {
     /// # Errors
     /// [`StoreError::ThreadBusy`], naming the holder, when the thread has a live run.
     pub async fn start(&self, request: RunRequest) -> Result<Started, RuntimeError> {
-        let agent = self.harness.lead_agent(&request.user_id, &Principal::default(), &request.options).await?;
         let mut input = request.goal.map(goal::set).unwrap_or_default();
         input.messages.push(Arc::new(request.message));
+        self.begin(&request.user_id, &request.thread_id, input, &request.options).await
+    }
+
+    /// Starts a run that begins with what was said too late for the last one.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with_returned(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        options: &LeadOptions,
+    ) -> Result<Started, RuntimeError> {
+        // Every run takes these up by itself.
+        self.begin(user_id, thread_id, StateUpdate::none(), options).await
+    }
+
+    async fn begin(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        input: StateUpdate,
+        options: &LeadOptions,
+    ) -> Result<Started, RuntimeError> {
+        let agent = self.harness.lead_agent(user_id, &Principal::default(), options).await?;
         let new = NewRun {
             run_id: RunId::random(),
-            thread_id: request.thread_id.clone(),
-            user_id: request.user_id.clone(),
+            thread_id: thread_id.clone(),
+            user_id: user_id.clone(),
             worker: self.lock.worker().clone(),
             input: input.clone(),
-            options: json!(request.options),
+            options: json!(options),
             idempotency_key: None,
         };
         let mut recovered = None;
         let row = match self.store.admit(new.clone()).await {
             Err(StoreError::ThreadBusy { .. }) => {
-                recovered = self.close_dead_run(&request.user_id, &request.thread_id).await?;
+                recovered = self.close_dead_run(user_id, thread_id).await?;
                 self.store.admit(new).await?
             }
             admitted => admitted?,
         };
-        let interactive = request.options.interactive;
-        Ok(Started { handle: self.execute(row, agent, Start::Input(input), interactive), recovered })
+        Ok(Started { handle: self.execute(row, agent, Start::Input(input), options.interactive), recovered })
     }
 
     /// Gives a person's answer to the questions that the last run stopped with: one value for all, or an object from question

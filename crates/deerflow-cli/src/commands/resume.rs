@@ -16,10 +16,9 @@ pub(crate) async fn resume(config: Option<PathBuf>, args: ResumeArgs) -> Result<
     let thread_id = ThreadId::parse(args.thread.as_str()).map_err(Failure::usage)?;
     deliver::check(args.output.as_deref())?;
     let app = App::open(config).await?;
-    let console = args.show.can_ask().then(Console::open).transpose().map_err(Failure::run)?;
+    let mut console = args.show.can_ask().then(Console::open).transpose().map_err(Failure::run)?;
     let mut renderer = Renderer::new(args.show);
-    let mut console = console;
-    let started = begin(&app, &thread_id, args.answer.as_deref(), &mut renderer, &mut console).await;
+    let started = Box::pin(begin(&app, &thread_id, args.answer.as_deref(), &mut renderer, &mut console)).await;
     let result = match started {
         Ok(started) => {
             let options = app.runs.last_options(&app.user, &thread_id).await.map_err(Failure::run)?;

@@ -18,6 +18,8 @@ use std::path::Path;
 enum Next {
     Say(Box<Message>),
     Answer(Value),
+    /// What was queued and came too late.
+    Returned,
 }
 
 pub(crate) struct Session<'a> {
@@ -41,6 +43,10 @@ impl Session<'_> {
                 Some(Next::Say(message)) => self.start(*message).await?,
                 Some(Next::Answer(answer)) => {
                     self.app.runs.answer(&self.app.user, &self.thread_id, answer).await.map_err(Failure::run)?
+                }
+                Some(Next::Returned) => {
+                    let (user, options) = (&self.app.user, &self.options);
+                    self.app.runs.start_with_returned(user, &self.thread_id, options).await.map_err(Failure::run)?
                 }
                 None => {
                     for line in late {
@@ -79,6 +85,7 @@ impl Session<'_> {
         ended.files = deliver::deliver(self.app, &ended, self.output, &mut self.renderer).await?;
         self.renderer.finished(&ended);
         let waiting = self.app.store.returned(&self.app.user, &ended.thread_id).await.map_err(Failure::run)?;
+        ended.has_returned = !waiting.is_empty();
         for input in waiting {
             let text = input.content.text().into_owned();
             self.renderer.note(&format!("came too late for this run; the next one of this thread gets it: {text}"));
@@ -105,6 +112,9 @@ impl Session<'_> {
         }
         if ended.outcome.status != RunStatus::Success {
             return Ok(None);
+        }
+        if self.console.is_some() && ended.has_returned {
+            return Ok(Some(Next::Returned));
         }
         Ok(late.pop_front().map(|line| Next::Say(Box::new(Message::human(line)))))
     }

@@ -30,6 +30,8 @@ pub(crate) struct Ended {
     pub(crate) asks: Vec<Interrupt>,
     /// Whether it worked towards a goal.
     pub(crate) had_goal: bool,
+    /// Whether something was said to it that it did not hear.
+    pub(crate) has_returned: bool,
     /// Whether the data folder went away under it.
     pub(crate) lost: bool,
 }
@@ -180,6 +182,7 @@ pub(crate) async fn watch(
         files: Vec::new(),
         asks,
         had_goal,
+        has_returned: false,
         lost,
     })
 }

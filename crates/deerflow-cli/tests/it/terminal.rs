@@ -112,6 +112,26 @@ async fn lines_go_where_they_were_typed() {
     world.model().assert_legal();
 }
 
+/// Queued when the last turn was over already, while the goal was judged: a person at the terminal gets an answer all the
+/// same, without asking again.
+#[tokio::test]
+async fn what_came_too_late_begins_the_next_run() {
+    let world = World::scripted().await;
+    let gate = Gate::new();
+    let verdict = json!({"satisfied": true, "blocker": "none", "reason": "there"}).to_string();
+    world.model().push(Turn::text("first"));
+    world.model().push_auxiliary(Turn::text(verdict).hold(&gate));
+    world.model().push(Turn::text("second"));
+    let mut person = Typist::start(&world, &["run", "--goal", "go", "--thread", "t"]);
+    gate.reached().await;
+    person.types("one thing more\n");
+    person.sees("queued for its next turn: one thing more", 1).await;
+    gate.open();
+    person.ends(0).await;
+    assert_eq!(story(&world.state("t").await), ["human: go", "ai: first", "human: one thing more", "ai: second"]);
+    world.model().assert_legal();
+}
+
 #[tokio::test]
 async fn at_a_question_ctrl_d_is_no_answer_and_ctrl_c_ends() {
     let world = World::scripted().await;
