@@ -127,6 +127,16 @@ async fn pruning_deletes_what_is_old_with_its_files_and_keeps_what_is_live() {
     assert!(world.path("users/default/threads/live").exists());
     world.run(&["threads", "show", "old"]).await.expect_code(2);
     running.kill();
+    // A run whose process is dead keeps nothing.
+    eventually("the cut off thread is old enough", || async {
+        let ran = world.run(&[&age[..], &["--dry-run"]].concat()).await.expect_code(0);
+        ran.stdout.contains("live  ").then_some(())
+    })
+    .await;
+    let said = world.run(&[&age[..], &["--yes"]].concat()).await.expect_code(0);
+    assert!(said.stdout.contains("live  ") && said.stdout.contains("deleted 1"), "{}", said.stdout);
+    assert!(!world.path("users/default/threads/live").exists());
+    assert_eq!(world.run(&["threads", "list"]).await.stdout.trim(), "no threads yet");
 }
 
 /// A file for a run that is refused does not stay behind.
