@@ -161,6 +161,7 @@ impl Show for Terminal {
         match answer(ended) {
             Some(text) if !self.streams => say(&printable(text.trim_end())),
             // A question, or words that a guard wrote, were not streamed.
+            Some(_) if !ended.asks.is_empty() => self.question(&ended.asks),
             Some(text) if !shown => self.print(&text),
             _ => {}
         }
@@ -182,7 +183,8 @@ impl Show for Terminal {
     }
 
     fn question(&mut self, questions: &[Interrupt]) {
-        self.print(&describe_questions(questions));
+        // Not as Markdown: what a person decides about is shown to the letter.
+        self.bars.suspend(|| say(&format!("{}\n", printable(&describe_questions(questions)))));
     }
 
     fn note(&mut self, text: &str) {

@@ -120,9 +120,11 @@ async fn without_a_terminal_it_says_so_and_a_script_can_answer() {
 async fn on_a_terminal_each_call_is_decided_within_what_is_allowed() {
     let world = World::scripted_with(APPROVALS).await;
     let bash = call("bash", json!({"description": "d", "command": "touch never"}));
-    world.model().push(Turn::calls([write("a.txt"), bash]));
+    world.model().push(Turn::text_and_calls("I *do* both.", [write("a.txt"), bash]));
     let mut person = Typist::start(&world, &["run", "go", "--thread", "t"]);
     person.sees("may it? > ", 1).await;
+    // Also when the last words were streamed, and to the letter.
+    person.sees("- bash touch never", 1).await;
     person.types("\u{4}");
     assert!(person.ends(3).await.contains("no answer; give it later with: deerflow resume t"));
     world.model().push(Turn::text("done"));

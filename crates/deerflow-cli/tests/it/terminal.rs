@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ pub(crate) struct Typist {
 }
 
 impl Typist {
-    /// Starts the binary with a terminal for its input and its progress.
+    /// Starts the binary on a terminal.
     pub(crate) fn start(world: &World, args: &[&str]) -> Self {
         let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).unwrap();
         let (mut master, slave) = (File::from(pty.master), File::from(pty.slave));
         let mut command: Command = world.command(args);
         command.env("TERM", "xterm").env("NO_COLOR", "1");
-        command.stdin(slave.try_clone().unwrap()).stderr(slave).stdout(Stdio::null());
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
         let child = command.spawn().unwrap();
         // The terminal ends with the last process that has it open.
         drop(command);
