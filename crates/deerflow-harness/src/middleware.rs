@@ -5,14 +5,17 @@ mod closing;
 mod dangling_tool_call;
 mod deferred_tool_filter;
 mod deferred_tool_promotion_audit;
+mod durable_context;
 mod dynamic_context;
 mod goal;
 mod input_sanitization;
 mod llm_error_handling;
 mod loop_detection;
+mod markup;
 mod model_length_finish_reason;
 mod safety_finish_reason;
 mod sandbox;
+mod summarization;
 mod system_message_coalescing;
 mod terminal_response;
 mod thread_data;
@@ -29,6 +32,7 @@ pub use clarification::ClarificationMiddleware;
 pub use dangling_tool_call::DanglingToolCallMiddleware;
 pub use deferred_tool_filter::DeferredToolFilterMiddleware;
 pub use deferred_tool_promotion_audit::DeferredToolPromotionAuditMiddleware;
+pub use durable_context::{ArtifactProjection, DurableContextMiddleware};
 pub use dynamic_context::{Clock, DynamicContextMiddleware};
 pub use goal::{GOAL_CONTINUATION, GoalMiddleware};
 pub use input_sanitization::InputSanitizationMiddleware;
@@ -37,6 +41,10 @@ pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};
 pub use model_length_finish_reason::ModelLengthFinishReasonMiddleware;
 pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddleware};
 pub use sandbox::SandboxMiddleware;
+pub use summarization::{
+    CompactError, CompactOptions, Compaction, ContextSize, DeerFlowSummarizationMiddleware, ModelSource, SizeKind,
+    SummarizationConfig, SummarizationEvent, SummarizationHook, SummaryGenerationError, Trigger, compact,
+};
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;

@@ -36,7 +36,8 @@ fn described(name: &str, files: &[(PathBuf, String)]) -> (String, Option<String>
         .iter()
         .find(|(_, text)| text.to_lowercase().lines().any(|line| line.trim_start().starts_with(&implements)))
         .unwrap_or_else(|| panic!("no file implements {name}"));
-    let doc: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
+    let doc: Vec<&str> =
+        text.lines().map_while(|line| line.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
     let key = text.split("const KEY: &'static str = \"").nth(1).and_then(|rest| rest.split('"').next());
     // Links to items mean nothing outside of the code's own documentation.
     let doc = doc.join("\n").replace("[`", "`").replace("`]", "`");
@@ -51,7 +52,14 @@ fn page() -> String {
     let mut page = HEAD.to_owned();
     for (at, row) in ORDER.iter().enumerate() {
         let (doc, key) = described(row.slot.name(), &files);
-        let _ = write!(page, "\n## {}. {}\n\n{doc}\n\n- **There:** {}\n- **Place:** {}\n", at + 1, row.slot.name(), row.when, row.why);
+        let _ = write!(
+            page,
+            "\n## {}. {}\n\n{doc}\n\n- **There:** {}\n- **Place:** {}\n",
+            at + 1,
+            row.slot.name(),
+            row.when,
+            row.why
+        );
         if let Some(key) = key {
             let _ = writeln!(page, "- **Configuration:** section `{key}` of [`config.yaml`](configuration.md)");
         }
