@@ -6,8 +6,8 @@ use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
     AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
-    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, TitleConfig,
-    ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
+    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, SummarizationConfig,
+    TitleConfig, ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -22,7 +22,6 @@ use std::sync::Arc;
 pub(crate) fn registry() -> Registry {
     let later = [
         ("memory", "memory"),
-        ("summarization", "summarisation"),
         ("subagents", "sub-agents"),
         ("acp_agents", "ACP agents"),
         ("skills", "skills"),
@@ -73,7 +72,8 @@ pub(crate) fn registry() -> Registry {
         .with::<HumanInTheLoopConfig>()
         .with::<AuthorizationConfig>()
         .with::<GuardrailsConfig>()
-        .with::<PiiRedactionConfig>();
+        .with::<PiiRedactionConfig>()
+        .with::<SummarizationConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

@@ -275,6 +275,9 @@ impl AgentFactory {
         if let Feature::Custom(own) = &features.guardrail {
             chain.stand_in::<GuardrailMiddleware>(own.clone());
         }
+        if let Feature::Custom(own) = &features.summarization {
+            chain.stand_in::<DeerFlowSummarizationMiddleware>(own.clone());
+        }
         chain.put(DanglingToolCallMiddleware);
         chain.put(ToolErrorHandlingMiddleware);
         chain.maybe(self.plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));

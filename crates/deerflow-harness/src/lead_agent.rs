@@ -7,6 +7,7 @@ use crate::middleware::{
     Authorization, AuthorizationConfig, CircuitBreakerConfig, FileLocks, GuardrailMiddleware, GuardrailsConfig,
     LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
 };
+use crate::middleware::{ModelSource, SummarizationConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
@@ -90,7 +91,7 @@ pub struct LeadAgent {
 /// Makes agents for one process.
 pub struct Harness {
     config: Arc<Config>,
-    models: ModelCatalogue,
+    models: Arc<ModelCatalogue>,
     sandbox: Arc<dyn SandboxProvider>,
     tools: BuiltinTools,
     limits: Arc<ProcessLimits>,
@@ -114,6 +115,7 @@ impl Harness {
         let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
         let limits = ProcessLimits::new(&calls, breaker);
         let redactor = Redactor::of_installation(&config.section::<PiiRedactionConfig>(), config.home());
+        let models = Arc::new(models);
         Self { config, models, sandbox, tools, limits, time_zone, ports: None, file_locks: Arc::default(), redactor }
     }
 
@@ -209,6 +211,13 @@ impl Harness {
         self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
     }
 
+    /// Makes the configured summary model when a summary is needed.
+    fn summary_model(&self) -> Option<ModelSource> {
+        let name = self.config.section::<SummarizationConfig>().model_name.clone()?;
+        let models = self.models.clone();
+        Some(Arc::new(move || models.get(Some(&name)).map_err(|error| error.to_string())))
+    }
+
     fn authorization(&self) -> Result<Option<Authorization>, LeadError> {
         Authorization::from_config(&self.config.section::<AuthorizationConfig>()).map_err(LeadError::Policy)
     }
@@ -237,6 +246,7 @@ impl Harness {
             authorization: self.authorization()?,
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>())
                 .map_err(LeadError::Policy)?,
+            summary_model: self.summary_model(),
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

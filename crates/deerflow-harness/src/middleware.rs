@@ -8,6 +8,7 @@ mod closing;
 mod dangling_tool_call;
 mod deferred_tool_filter;
 mod deferred_tool_promotion_audit;
+mod durable_context;
 mod dynamic_context;
 mod gate_meta;
 mod goal;
@@ -16,6 +17,7 @@ mod human_in_the_loop;
 mod input_sanitization;
 mod llm_error_handling;
 mod loop_detection;
+mod markup;
 mod model_length_finish_reason;
 mod pattern;
 mod pii_redaction;
@@ -25,6 +27,7 @@ mod safety_finish_reason;
 mod sandbox;
 mod sandbox_audit;
 mod steering;
+mod summarization;
 mod system_message_coalescing;
 mod terminal_response;
 mod thread_data;
@@ -53,6 +56,7 @@ pub use clarification::ClarificationMiddleware;
 pub use dangling_tool_call::DanglingToolCallMiddleware;
 pub use deferred_tool_filter::DeferredToolFilterMiddleware;
 pub use deferred_tool_promotion_audit::DeferredToolPromotionAuditMiddleware;
+pub use durable_context::{ArtifactProjection, DurableContextMiddleware};
 pub use dynamic_context::{Clock, DynamicContextMiddleware};
 pub use goal::{GOAL_CONTINUATION, GoalMiddleware};
 pub use guardrails::{
@@ -72,6 +76,10 @@ pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddl
 pub use sandbox::SandboxMiddleware;
 pub use sandbox_audit::SandboxAuditMiddleware;
 pub use steering::{RUN_INPUT_ID, SteeringMiddleware};
+pub use summarization::{
+    CompactError, CompactOptions, Compaction, ContextSize, DeerFlowSummarizationMiddleware, ModelSource, SizeKind,
+    SummarizationConfig, SummarizationEvent, SummarizationHook, SummaryGenerationError, Trigger, compact,
+};
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;

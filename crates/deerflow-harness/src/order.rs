@@ -53,6 +53,8 @@ slots! {
     ToolErrorHandling: ToolErrorHandlingMiddleware = "ToolErrorHandlingMiddleware",
     ArtifactCapture: ArtifactCaptureMiddleware = "ArtifactCaptureMiddleware",
     DynamicContext: DynamicContextMiddleware = "DynamicContextMiddleware",
+    DurableContext: DurableContextMiddleware = "DurableContextMiddleware",
+    Summarization: DeerFlowSummarizationMiddleware = "DeerFlowSummarizationMiddleware",
     DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
@@ -176,6 +178,16 @@ pub const ORDER: &[Row] = &[
         "outside the skills' tool policy: it reports what that has let through",
     ),
     // SkillToolPolicy: with skills.
+    row(
+        Slot::DurableContext,
+        "always",
+        "before compaction: it captures what compaction takes away, and shows what outlives it",
+    ),
+    row(
+        Slot::Summarization,
+        "summarization.enabled",
+        "after what must be captured first, before what adds to the history",
+    ),
     row(Slot::Todo, "in plan mode", "adds its reminders after what compacts the history"),
     row(Slot::Title, "title.enabled", "after the answer is there"),
     // Memory, McpRouting: with those.

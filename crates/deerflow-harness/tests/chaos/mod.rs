@@ -29,6 +29,7 @@ tool_progress: {enabled: true}
 loop_detection: {warn_threshold: 2, hard_limit: 4}
 pii_redaction: {enabled: true}
 guardrails: {enabled: true, provider: {use: allowlist, config: {denied_tools: [fails]}}}
+summarization: {trigger: {type: messages, value: 14}, keep: {type: messages, value: 6}}
 human_in_the_loop: {interrupt_on: {approve_me: true}}
 ";
 
@@ -79,6 +80,7 @@ impl World {
             redactor: Redactor::of_installation(&self.config.section::<PiiRedactionConfig>(), self.home.path()),
             authorization: Authorization::from_config(&self.config.section::<AuthorizationConfig>()).unwrap(),
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>()).unwrap(),
+            summary_model: None,
             title_model: Some(model.clone()),
             plan_mode,
             time_zone: Some("UTC".into()),
@@ -114,6 +116,7 @@ fn registry() -> Registry {
         .with::<LoopDetectionConfig>()
         .with::<HumanInTheLoopConfig>()
         .with::<PiiRedactionConfig>()
+        .with::<SummarizationConfig>()
         .with::<GuardrailsConfig>()
         .with::<AuthorizationConfig>()
 }
