@@ -64,10 +64,13 @@ impl World {
         let mut tools: Vec<Arc<dyn Tool>> =
             names.iter().map(|name| Arc::new(Wild::new(name, cancel.clone())) as Arc<dyn Tool>).collect();
         tools.push(deerflow_tools::ask_clarification());
+        let limits_of_tools = deerflow_tools::ToolLimits::default();
+        let built_in = deerflow_tools::BuiltinTools::new(sandbox.clone(), limits_of_tools, Default::default());
+        tools.push(built_in.view_image());
         Self { home, config, sandbox, limits, tools, cancel }
     }
 
-    pub(crate) fn agent(&self, model: Arc<Chaos>, plan_mode: bool) -> Agent {
+    pub(crate) fn agent(&self, model: Arc<dyn ChatModel>, plan_mode: bool) -> Agent {
         let places = lead_chain(ChainParts {
             home: self.home.path().to_owned(),
             config: &self.config,
@@ -99,6 +102,13 @@ impl World {
         let ctx =
             RunContext::new(UserId::local(), thread, RunId::random(), CancellationToken::new(), EventSink::none());
         if interactive { ctx } else { ctx.non_interactive() }
+    }
+
+    /// Puts a file into a thread's uploads.
+    pub(crate) async fn upload(&self, thread: &str, name: &str, bytes: &[u8]) {
+        let sandbox = self.sandbox.acquire(UserId::local().as_str(), thread).await.unwrap();
+        let path = sandbox.parse_path(&format!("/mnt/user-data/uploads/{name}")).unwrap();
+        sandbox.write_bytes(&path, bytes.to_vec(), Default::default()).await.unwrap();
     }
 
     pub(crate) fn cancel_with(&self, token: &CancellationToken) {
