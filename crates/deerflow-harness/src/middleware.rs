@@ -17,6 +17,7 @@ mod safety_finish_reason;
 mod sandbox;
 mod summarization;
 mod system_message_coalescing;
+mod task_continuity;
 mod terminal_response;
 mod thread_data;
 mod title;
@@ -48,6 +49,7 @@ pub use summarization::{
     SummarizationConfig, SummarizationEvent, SummarizationHook, SummaryGenerationError, Trigger, compact,
 };
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
+pub use task_continuity::{TaskContinuity, TaskContinuityConfig};
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;
 pub use title::{TitleConfig, TitleMiddleware};

@@ -51,6 +51,16 @@ impl Default for TokenBudgetConfig {
     }
 }
 
+impl TokenBudgetConfig {
+    /// The budget of a sub-agent for which none is configured: 1,000,000 tokens, or twice that when its history is not
+    /// compacted; a warning at 0.7.
+    #[must_use]
+    pub fn for_subagent(compacted: bool) -> Self {
+        let max_tokens = if compacted { 1_000_000 } else { 2_000_000 };
+        Self { enabled: true, max_tokens, warn_threshold: 0.7, ..Self::default() }
+    }
+}
+
 impl Section for TokenBudgetConfig {
     const KEY: &'static str = "token_budget";
 

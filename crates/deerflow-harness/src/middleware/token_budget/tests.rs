@@ -168,3 +168,13 @@ fn a_warning_after_the_stop_is_refused() {
     assert!(load("0.95").is_err());
     assert!(load("1.5").is_err());
 }
+
+#[test]
+fn a_sub_agent_has_a_budget_by_default() {
+    let budget = |compacted| {
+        let config = TokenBudgetConfig::for_subagent(compacted);
+        (config.enabled, config.max_tokens, config.warn_threshold)
+    };
+    assert_eq!(budget(true), (true, 1_000_000, 0.7));
+    assert_eq!(budget(false), (true, 2_000_000, 0.7));
+}
