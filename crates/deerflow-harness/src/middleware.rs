@@ -29,10 +29,13 @@ mod sandbox_audit;
 mod steering;
 mod summarization;
 mod system_message_coalescing;
+mod task_continuity;
 mod terminal_response;
 mod thread_data;
 mod title;
 mod todo;
+mod token_budget;
+mod token_usage;
 mod tool_error_handling;
 mod tool_output_budget;
 mod tool_progress;
@@ -81,10 +84,13 @@ pub use summarization::{
     SummarizationConfig, SummarizationEvent, SummarizationHook, SummaryGenerationError, Trigger, compact,
 };
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
+pub use task_continuity::{TaskContinuity, TaskContinuityConfig};
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;
 pub use title::{TitleConfig, TitleMiddleware};
 pub use todo::TodoMiddleware;
+pub use token_budget::{TokenBudgetConfig, TokenBudgetMiddleware};
+pub use token_usage::{TokenUsageConfig, TokenUsageMiddleware};
 pub use tool_error_handling::{ToolErrorHandlingMiddleware, ToolMeta, classify};
 pub use tool_output_budget::{ToolOutputBudgetMiddleware, ToolOutputConfig};
 pub use tool_progress::{ToolProgressConfig, ToolProgressMiddleware};

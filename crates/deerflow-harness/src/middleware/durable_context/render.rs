@@ -156,8 +156,12 @@ fn history(index: Option<&Value>) -> String {
     let batches = index.get("batches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let sum = |key: &str| batches.iter().filter_map(|batch| batch.get(key).and_then(Value::as_u64)).sum::<u64>();
     if index.get("status").and_then(Value::as_str) != Some("available") {
-        let text = "Older messages could not be archived in full: the summary may be all there is of them.";
-        return block("task_history", text);
+        let mut text =
+            "Older messages could not be archived in full: the summary may be all there is of them.".to_owned();
+        if !batches.is_empty() {
+            text.push_str(" history_search finds those that are archived.");
+        }
+        return block("task_history", &text);
     }
     if batches.is_empty() {
         return String::new();

@@ -24,7 +24,7 @@ impl SkillReads {
 
     /// The skill file that a call reads, if it reads one.
     pub(super) fn path_of(&self, call: &ToolCall) -> Option<String> {
-        if !self.tools.iter().any(|tool| *tool == call.name) {
+        if !self.tools.contains(&call.name) {
             return None;
         }
         let asked = ["path", "file_path"].iter().find_map(|key| call.args.get(*key).and_then(Value::as_str))?;
