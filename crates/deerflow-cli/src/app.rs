@@ -7,7 +7,8 @@ use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
     AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
     LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, SummarizationConfig,
-    TitleConfig, ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
+    TaskContinuityConfig, TitleConfig, TokenBudgetConfig, TokenUsageConfig, ToolArtifactsConfig, ToolOutputConfig,
+    ToolProgressConfig, VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -28,8 +29,6 @@ pub(crate) fn registry() -> Registry {
         ("skill_scan", "skills"),
         ("skill_evolution", "skills"),
         ("tool_search", "deferred tools"),
-        ("token_usage", "token attribution"),
-        ("token_budget", "token budgets"),
         ("channels", "chat channels"),
         ("channel_connections", "chat channels"),
         ("scheduler", "scheduled tasks"),
@@ -73,7 +72,10 @@ pub(crate) fn registry() -> Registry {
         .with::<AuthorizationConfig>()
         .with::<GuardrailsConfig>()
         .with::<PiiRedactionConfig>()
-        .with::<SummarizationConfig>();
+        .with::<SummarizationConfig>()
+        .with::<TaskContinuityConfig>()
+        .with::<TokenUsageConfig>()
+        .with::<TokenBudgetConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

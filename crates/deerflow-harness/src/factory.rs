@@ -288,6 +288,11 @@ impl AgentFactory {
             Feature::Custom(own) => chain.stand_in::<TitleMiddleware>(own.clone()),
             Feature::Off => {}
         }
+        match &features.token_budget {
+            Feature::On => chain.put(TokenBudgetMiddleware::new(TokenBudgetConfig::default())),
+            Feature::Custom(own) => chain.stand_in::<TokenBudgetMiddleware>(own.clone()),
+            Feature::Off => {}
+        }
         match &features.loop_detection {
             Feature::On => chain.put(LoopDetectionMiddleware::new(LoopDetectionConfig::default())),
             Feature::Custom(own) => chain.stand_in::<LoopDetectionMiddleware>(own.clone()),

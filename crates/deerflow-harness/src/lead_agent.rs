@@ -8,6 +8,7 @@ use crate::middleware::{
     LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
 };
 use crate::middleware::{ModelSource, SummarizationConfig};
+use crate::middleware::{TaskContinuity, TaskContinuityConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
@@ -182,6 +183,9 @@ impl Harness {
         if let Some(ports) = self.ports.as_ref().filter(|_| recall) {
             tools.push(Arc::new(ReadConversation::new(ports.threads.clone(), ports.steps.clone())));
         }
+        if let Some(continuity) = self.continuity() {
+            tools.extend(continuity.tools());
+        }
         if let Some(authorization) = &authorization {
             tools = authorization.filter_tools(user, principal, tools).await;
         }
@@ -209,6 +213,11 @@ impl Harness {
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
         self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
+    }
+
+    fn continuity(&self) -> Option<TaskContinuity> {
+        let archive = self.ports.as_ref()?.archive.clone();
+        TaskContinuity::new(&self.config.section::<TaskContinuityConfig>(), archive)
     }
 
     /// Makes the configured summary model when a summary is needed.
@@ -246,6 +255,7 @@ impl Harness {
             authorization: self.authorization()?,
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>())
                 .map_err(LeadError::Policy)?,
+            continuity: self.continuity(),
             summary_model: self.summary_model(),
             title_model,
             plan_mode: options.plan_mode,

@@ -34,6 +34,8 @@ pub struct ChainParts<'a> {
     pub authorization: Option<Authorization>,
     /// The configured guardrail.
     pub guardrail: Option<GuardrailMiddleware>,
+    /// Keeps what compaction takes out, if that is on.
+    pub continuity: Option<TaskContinuity>,
     /// Writes summaries, if one is configured for that; the run's own model otherwise.
     pub summary_model: Option<ModelSource>,
     /// Writes titles, if one is configured for that.
@@ -59,6 +61,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
         redactor,
         authorization,
         guardrail,
+        continuity,
         summary_model,
         title_model,
         plan_mode,
@@ -101,9 +104,18 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let compaction = section::<SummarizationConfig>(config);
     let read_tools = compaction.skill_file_read_tool_names.clone();
     chain.put(DurableContextMiddleware::new(read_tools, SKILLS_ROOT, shown));
-    chain.maybe(compaction.enabled.then(|| DeerFlowSummarizationMiddleware::new(compaction, model, summary_model)));
+    chain.maybe(compaction.enabled.then(|| {
+        let compacting = DeerFlowSummarizationMiddleware::new(compaction, model, summary_model);
+        match continuity {
+            Some(continuity) => compacting.with_hook(continuity.hook()),
+            None => compacting,
+        }
+    }));
     chain.put(DynamicContextMiddleware::local(time_zone.as_deref()));
     chain.maybe(plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
+    chain.maybe(section::<TokenUsageConfig>(config).enabled.then_some(TokenUsageMiddleware));
+    let budget = section::<TokenBudgetConfig>(config);
+    chain.maybe(budget.enabled.then(|| TokenBudgetMiddleware::new(budget)));
     let title = section::<TitleConfig>(config);
     chain.maybe(title.enabled.then(|| TitleMiddleware::new(title, title_model).redacting(redactor)));
     chain.put(SystemMessageCoalescingMiddleware);

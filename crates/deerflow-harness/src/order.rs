@@ -57,12 +57,14 @@ slots! {
     Summarization: DeerFlowSummarizationMiddleware = "DeerFlowSummarizationMiddleware",
     DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
+    TokenUsage: TokenUsageMiddleware = "TokenUsageMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
     ViewImage: ViewImageMiddleware = "ViewImageMiddleware",
     DeferredToolFilter: DeferredToolFilterMiddleware = "DeferredToolFilterMiddleware",
     SystemMessageCoalescing: SystemMessageCoalescingMiddleware = "SystemMessageCoalescingMiddleware",
     HumanInTheLoop: HumanInTheLoopMiddleware = "DeerFlowHumanInTheLoopMiddleware",
     LoopDetection: LoopDetectionMiddleware = "LoopDetectionMiddleware",
+    TokenBudget: TokenBudgetMiddleware = "TokenBudgetMiddleware",
     StructuredResponse: crate::factory::StructuredResponseMiddleware = "StructuredResponseMiddleware",
     TerminalResponse: TerminalResponseMiddleware = "TerminalResponseMiddleware",
     ModelLengthFinishReason: ModelLengthFinishReasonMiddleware = "ModelLengthFinishReasonMiddleware",
@@ -189,6 +191,7 @@ pub const ORDER: &[Row] = &[
         "after what must be captured first, before what adds to the history",
     ),
     row(Slot::Todo, "in plan mode", "adds its reminders after what compacts the history"),
+    row(Slot::TokenUsage, "token_usage.enabled", "after the reply is there; before whoever counts it"),
     row(Slot::Title, "title.enabled", "after the answer is there"),
     // Memory, McpRouting: with those.
     row(
@@ -218,6 +221,11 @@ pub const ORDER: &[Row] = &[
         "before the tail guards in the list, so after them in effect: it judges calls that would really run",
     ),
     // Configured extensions: with those.
+    row(
+        Slot::TokenBudget,
+        "token_budget.enabled",
+        "counts what the tail guards have left of a reply, before loops are judged",
+    ),
     row(
         Slot::StructuredResponse,
         "with a response format (library)",

@@ -30,6 +30,7 @@ loop_detection: {warn_threshold: 2, hard_limit: 4}
 pii_redaction: {enabled: true}
 guardrails: {enabled: true, provider: {use: allowlist, config: {denied_tools: [fails]}}}
 summarization: {trigger: {type: messages, value: 14}, keep: {type: messages, value: 6}}
+token_budget: {enabled: true, max_tokens: 20000}
 human_in_the_loop: {interrupt_on: {approve_me: true}}
 ";
 
@@ -83,6 +84,7 @@ impl World {
             redactor: Redactor::of_installation(&self.config.section::<PiiRedactionConfig>(), self.home.path()),
             authorization: Authorization::from_config(&self.config.section::<AuthorizationConfig>()).unwrap(),
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>()).unwrap(),
+            continuity: None,
             summary_model: None,
             title_model: Some(model.clone()),
             plan_mode,
@@ -127,6 +129,7 @@ fn registry() -> Registry {
         .with::<HumanInTheLoopConfig>()
         .with::<PiiRedactionConfig>()
         .with::<SummarizationConfig>()
+        .with::<TokenBudgetConfig>()
         .with::<GuardrailsConfig>()
         .with::<AuthorizationConfig>()
 }
