@@ -7,8 +7,8 @@ use crate::middleware::{
     Authorization, AuthorizationConfig, CircuitBreakerConfig, FileLocks, GuardrailMiddleware, GuardrailsConfig,
     LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
 };
+use crate::middleware::{DeerFlowSummarizationMiddleware, TaskContinuity, TaskContinuityConfig};
 use crate::middleware::{ModelSource, SummarizationConfig};
-use crate::middleware::{TaskContinuity, TaskContinuityConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
@@ -213,6 +213,20 @@ impl Harness {
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
         self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
+    }
+
+    /// What compacts a thread on request, with the model of these options.
+    ///
+    /// # Errors
+    /// When that model cannot be used.
+    pub fn compactor(&self, options: &LeadOptions) -> Result<DeerFlowSummarizationMiddleware, LeadError> {
+        let model = self.models.get(options.model.as_deref())?;
+        let config = (*self.config.section::<SummarizationConfig>()).clone();
+        let compactor = DeerFlowSummarizationMiddleware::new(config, model, self.summary_model());
+        Ok(match self.continuity() {
+            Some(continuity) => compactor.with_hook(continuity.hook()),
+            None => compactor,
+        })
     }
 
     fn continuity(&self) -> Option<TaskContinuity> {

@@ -240,3 +240,47 @@ pub const ORDER: &[Row] = &[
     ),
     row(Slot::Clarification, "always", "last: nothing stands between it and the question to the user"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(slot: Slot) -> usize {
+        ORDER.iter().position(|row| row.slot == slot).unwrap()
+    }
+
+    /// What must hold of the order, whatever comes and goes.
+    #[test]
+    fn the_facts_that_other_parts_rely_on() {
+        use Slot as S;
+        let outer_before_inner = [
+            (S::ToolOutputBudget, S::ToolResultSanitization, "neutralised, then cut"),
+            (S::ToolResultSanitization, S::PiiRedaction, "redaction sees results as they came"),
+            (S::ThreadData, S::Uploads, "uploads need the folders"),
+            (S::ThreadData, S::Sandbox, "so does the sandbox"),
+            (S::ToolReceipt, S::ArtifactResolution, "a receipt for every answer"),
+            (S::ToolReceipt, S::Authorization, "a receipt for every refusal"),
+            (S::ToolReceipt, S::ToolErrorHandling, "a receipt for every failure"),
+            (S::ArtifactResolution, S::Authorization, "policies see real references"),
+            (S::Authorization, S::Guardrail, "who may call, then what is called"),
+            (S::Guardrail, S::SandboxAudit, "policies before grading"),
+            (S::ReadBeforeWrite, S::ToolProgress, "a refusal is no failure"),
+            (S::ToolProgress, S::ToolErrorHandling, "progress reads the stamps"),
+            (S::DeferredToolPromotionAudit, S::DurableContext, "adjacent, with the skills' policy between them"),
+            (S::DurableContext, S::Summarization, "captured, then compacted"),
+            (S::HumanInTheLoop, S::LoopDetection, "in effect after the guards"),
+            (S::HumanInTheLoop, S::TokenBudget, "in effect after the guards"),
+            (S::HumanInTheLoop, S::TerminalResponse, "in effect after the guards"),
+            (S::HumanInTheLoop, S::Clarification, "in effect after the guards"),
+            (S::LoopDetection, S::SafetyFinishReason, "a blocked reply is seen before anything counts its calls"),
+            (S::TokenBudget, S::SafetyFinishReason, "a blocked reply is seen before anything counts its calls"),
+        ];
+        for (outer, inner, why) in outer_before_inner {
+            assert!(at(outer) < at(inner), "{} before {}: {why}", outer.name(), inner.name());
+        }
+        for adds_system in [S::DynamicContext, S::DurableContext, S::Todo, S::DeferredToolFilter, S::ViewImage] {
+            assert!(at(adds_system) < at(S::SystemMessageCoalescing), "{}", adds_system.name());
+        }
+        assert_eq!(at(S::Clarification), ORDER.len() - 1);
+    }
+}
