@@ -6,8 +6,9 @@ use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
     AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
-    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, TitleConfig,
-    ToolArtifactsConfig, ToolOutputConfig, ToolProgressConfig, VerificationConfig,
+    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, SummarizationConfig,
+    TaskContinuityConfig, TitleConfig, TokenBudgetConfig, TokenUsageConfig, ToolArtifactsConfig, ToolOutputConfig,
+    ToolProgressConfig, VerificationConfig,
 };
 use deerflow_harness::read_conversation::ReadConversationConfig;
 use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
@@ -22,15 +23,12 @@ use std::sync::Arc;
 pub(crate) fn registry() -> Registry {
     let later = [
         ("memory", "memory"),
-        ("summarization", "summarisation"),
         ("subagents", "sub-agents"),
         ("acp_agents", "ACP agents"),
         ("skills", "skills"),
         ("skill_scan", "skills"),
         ("skill_evolution", "skills"),
         ("tool_search", "deferred tools"),
-        ("token_usage", "token attribution"),
-        ("token_budget", "token budgets"),
         ("channels", "chat channels"),
         ("channel_connections", "chat channels"),
         ("scheduler", "scheduled tasks"),
@@ -73,7 +71,11 @@ pub(crate) fn registry() -> Registry {
         .with::<HumanInTheLoopConfig>()
         .with::<AuthorizationConfig>()
         .with::<GuardrailsConfig>()
-        .with::<PiiRedactionConfig>();
+        .with::<PiiRedactionConfig>()
+        .with::<SummarizationConfig>()
+        .with::<TaskContinuityConfig>()
+        .with::<TokenUsageConfig>()
+        .with::<TokenBudgetConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })

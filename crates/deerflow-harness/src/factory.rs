@@ -275,6 +275,9 @@ impl AgentFactory {
         if let Feature::Custom(own) = &features.guardrail {
             chain.stand_in::<GuardrailMiddleware>(own.clone());
         }
+        if let Feature::Custom(own) = &features.summarization {
+            chain.stand_in::<DeerFlowSummarizationMiddleware>(own.clone());
+        }
         chain.put(DanglingToolCallMiddleware);
         chain.put(ToolErrorHandlingMiddleware);
         chain.maybe(self.plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
@@ -283,6 +286,11 @@ impl AgentFactory {
                 TitleMiddleware::new(TitleConfig::default(), Some(self.model.clone())).redacting(self.redactor.clone()),
             ),
             Feature::Custom(own) => chain.stand_in::<TitleMiddleware>(own.clone()),
+            Feature::Off => {}
+        }
+        match &features.token_budget {
+            Feature::On => chain.put(TokenBudgetMiddleware::new(TokenBudgetConfig::default())),
+            Feature::Custom(own) => chain.stand_in::<TokenBudgetMiddleware>(own.clone()),
             Feature::Off => {}
         }
         match &features.loop_detection {

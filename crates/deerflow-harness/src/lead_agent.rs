@@ -7,6 +7,8 @@ use crate::middleware::{
     Authorization, AuthorizationConfig, CircuitBreakerConfig, FileLocks, GuardrailMiddleware, GuardrailsConfig,
     LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
 };
+use crate::middleware::{DeerFlowSummarizationMiddleware, TaskContinuity, TaskContinuityConfig};
+use crate::middleware::{ModelSource, SummarizationConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
 use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
@@ -90,7 +92,7 @@ pub struct LeadAgent {
 /// Makes agents for one process.
 pub struct Harness {
     config: Arc<Config>,
-    models: ModelCatalogue,
+    models: Arc<ModelCatalogue>,
     sandbox: Arc<dyn SandboxProvider>,
     tools: BuiltinTools,
     limits: Arc<ProcessLimits>,
@@ -114,6 +116,7 @@ impl Harness {
         let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
         let limits = ProcessLimits::new(&calls, breaker);
         let redactor = Redactor::of_installation(&config.section::<PiiRedactionConfig>(), config.home());
+        let models = Arc::new(models);
         Self { config, models, sandbox, tools, limits, time_zone, ports: None, file_locks: Arc::default(), redactor }
     }
 
@@ -180,6 +183,9 @@ impl Harness {
         if let Some(ports) = self.ports.as_ref().filter(|_| recall) {
             tools.push(Arc::new(ReadConversation::new(ports.threads.clone(), ports.steps.clone())));
         }
+        if let Some(continuity) = self.continuity() {
+            tools.extend(continuity.tools());
+        }
         if let Some(authorization) = &authorization {
             tools = authorization.filter_tools(user, principal, tools).await;
         }
@@ -207,6 +213,32 @@ impl Harness {
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
         self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
+    }
+
+    /// What compacts a thread on request, with the model of these options.
+    ///
+    /// # Errors
+    /// When that model cannot be used.
+    pub fn compactor(&self, options: &LeadOptions) -> Result<DeerFlowSummarizationMiddleware, LeadError> {
+        let model = self.models.get(options.model.as_deref())?;
+        let config = (*self.config.section::<SummarizationConfig>()).clone();
+        let compactor = DeerFlowSummarizationMiddleware::new(config, model, self.summary_model());
+        Ok(match self.continuity() {
+            Some(continuity) => compactor.with_hook(continuity.hook()),
+            None => compactor,
+        })
+    }
+
+    fn continuity(&self) -> Option<TaskContinuity> {
+        let archive = self.ports.as_ref()?.archive.clone();
+        TaskContinuity::new(&self.config.section::<TaskContinuityConfig>(), archive)
+    }
+
+    /// Makes the configured summary model when a summary is needed.
+    fn summary_model(&self) -> Option<ModelSource> {
+        let name = self.config.section::<SummarizationConfig>().model_name.clone()?;
+        let models = self.models.clone();
+        Some(Arc::new(move || models.get(Some(&name)).map_err(|error| error.to_string())))
     }
 
     fn authorization(&self) -> Result<Option<Authorization>, LeadError> {
@@ -237,6 +269,8 @@ impl Harness {
             authorization: self.authorization()?,
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>())
                 .map_err(LeadError::Policy)?,
+            continuity: self.continuity(),
+            summary_model: self.summary_model(),
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

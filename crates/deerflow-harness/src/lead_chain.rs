@@ -34,6 +34,10 @@ pub struct ChainParts<'a> {
     pub authorization: Option<Authorization>,
     /// The configured guardrail.
     pub guardrail: Option<GuardrailMiddleware>,
+    /// Keeps what compaction takes out, if that is on.
+    pub continuity: Option<TaskContinuity>,
+    /// Writes summaries, if one is configured for that; the run's own model otherwise.
+    pub summary_model: Option<ModelSource>,
     /// Writes titles, if one is configured for that.
     pub title_model: Option<Arc<dyn ChatModel>>,
     /// Whether the agent keeps a plan.
@@ -57,6 +61,8 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
         redactor,
         authorization,
         guardrail,
+        continuity,
+        summary_model,
         title_model,
         plan_mode,
         time_zone,
@@ -64,7 +70,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let mut chain = Filling::default();
     let vision = model.info().supports_vision;
     let isolated = sandbox.name() == "isolated";
-    chain.put(GoalMiddleware::new(model).redacting(redactor.clone()));
+    chain.put(GoalMiddleware::new(model.clone()).redacting(redactor.clone()));
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
@@ -93,9 +99,23 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let progress = section::<ToolProgressConfig>(config);
     chain.maybe(progress.enabled.then(|| ToolProgressMiddleware::new(progress)));
     chain.put(ToolErrorHandlingMiddleware);
+    let shown = (artifacts.enabled && artifacts.inject_model_context).then(|| projection(redactor.clone()));
     chain.maybe(artifacts.enabled.then(|| ArtifactCaptureMiddleware::new(artifacts)));
+    let compaction = section::<SummarizationConfig>(config);
+    let read_tools = compaction.skill_file_read_tool_names.clone();
+    chain.put(DurableContextMiddleware::new(read_tools, SKILLS_ROOT, shown));
+    chain.maybe(compaction.enabled.then(|| {
+        let compacting = DeerFlowSummarizationMiddleware::new(compaction, model, summary_model);
+        match continuity {
+            Some(continuity) => compacting.with_hook(continuity.hook()),
+            None => compacting,
+        }
+    }));
     chain.put(DynamicContextMiddleware::local(time_zone.as_deref()));
     chain.maybe(plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
+    chain.maybe(section::<TokenUsageConfig>(config).enabled.then_some(TokenUsageMiddleware));
+    let budget = section::<TokenBudgetConfig>(config);
+    chain.maybe(budget.enabled.then(|| TokenBudgetMiddleware::new(budget)));
     let title = section::<TitleConfig>(config);
     chain.maybe(title.enabled.then(|| TitleMiddleware::new(title, title_model).redacting(redactor)));
     chain.put(SystemMessageCoalescingMiddleware);
@@ -112,4 +132,15 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
 
 fn section<S: Section + Clone>(config: &Config) -> S {
     (*config.section::<S>()).clone()
+}
+
+/// Where skills stand in the agent's computer.
+const SKILLS_ROOT: &str = "/mnt/skills";
+
+/// Shows the handles of earlier results.
+fn projection(redactor: Redactor) -> ArtifactProjection {
+    Arc::new(move |state| {
+        let entries = state.tool_artifacts.as_deref().unwrap_or_default();
+        project_artifacts(entries, ARTIFACT_CONTEXT_CHARS, Some(&|label: &str| redactor.redact(label).into_owned()))
+    })
 }

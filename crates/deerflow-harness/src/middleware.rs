@@ -8,6 +8,7 @@ mod closing;
 mod dangling_tool_call;
 mod deferred_tool_filter;
 mod deferred_tool_promotion_audit;
+mod durable_context;
 mod dynamic_context;
 mod gate_meta;
 mod goal;
@@ -16,6 +17,7 @@ mod human_in_the_loop;
 mod input_sanitization;
 mod llm_error_handling;
 mod loop_detection;
+mod markup;
 mod model_length_finish_reason;
 mod pattern;
 mod pii_redaction;
@@ -25,11 +27,15 @@ mod safety_finish_reason;
 mod sandbox;
 mod sandbox_audit;
 mod steering;
+mod summarization;
 mod system_message_coalescing;
+mod task_continuity;
 mod terminal_response;
 mod thread_data;
 mod title;
 mod todo;
+mod token_budget;
+mod token_usage;
 mod tool_error_handling;
 mod tool_output_budget;
 mod tool_progress;
@@ -53,6 +59,7 @@ pub use clarification::ClarificationMiddleware;
 pub use dangling_tool_call::DanglingToolCallMiddleware;
 pub use deferred_tool_filter::DeferredToolFilterMiddleware;
 pub use deferred_tool_promotion_audit::DeferredToolPromotionAuditMiddleware;
+pub use durable_context::{ArtifactProjection, DurableContextMiddleware};
 pub use dynamic_context::{Clock, DynamicContextMiddleware};
 pub use goal::{GOAL_CONTINUATION, GoalMiddleware};
 pub use guardrails::{
@@ -72,11 +79,18 @@ pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddl
 pub use sandbox::SandboxMiddleware;
 pub use sandbox_audit::SandboxAuditMiddleware;
 pub use steering::{RUN_INPUT_ID, SteeringMiddleware};
+pub use summarization::{
+    CompactError, CompactOptions, Compaction, ContextSize, DeerFlowSummarizationMiddleware, ModelSource, SizeKind,
+    SummarizationConfig, SummarizationEvent, SummarizationHook, SummaryGenerationError, Trigger, compact,
+};
 pub use system_message_coalescing::SystemMessageCoalescingMiddleware;
+pub use task_continuity::{TaskContinuity, TaskContinuityConfig};
 pub use terminal_response::TerminalResponseMiddleware;
 pub use thread_data::ThreadDataMiddleware;
 pub use title::{TitleConfig, TitleMiddleware};
 pub use todo::TodoMiddleware;
+pub use token_budget::{TokenBudgetConfig, TokenBudgetMiddleware};
+pub use token_usage::{TokenUsageConfig, TokenUsageMiddleware};
 pub use tool_error_handling::{ToolErrorHandlingMiddleware, ToolMeta, classify};
 pub use tool_output_budget::{ToolOutputBudgetMiddleware, ToolOutputConfig};
 pub use tool_progress::{ToolProgressConfig, ToolProgressMiddleware};

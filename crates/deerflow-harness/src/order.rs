@@ -53,14 +53,18 @@ slots! {
     ToolErrorHandling: ToolErrorHandlingMiddleware = "ToolErrorHandlingMiddleware",
     ArtifactCapture: ArtifactCaptureMiddleware = "ArtifactCaptureMiddleware",
     DynamicContext: DynamicContextMiddleware = "DynamicContextMiddleware",
+    DurableContext: DurableContextMiddleware = "DurableContextMiddleware",
+    Summarization: DeerFlowSummarizationMiddleware = "DeerFlowSummarizationMiddleware",
     DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
+    TokenUsage: TokenUsageMiddleware = "TokenUsageMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
     ViewImage: ViewImageMiddleware = "ViewImageMiddleware",
     DeferredToolFilter: DeferredToolFilterMiddleware = "DeferredToolFilterMiddleware",
     SystemMessageCoalescing: SystemMessageCoalescingMiddleware = "SystemMessageCoalescingMiddleware",
     HumanInTheLoop: HumanInTheLoopMiddleware = "DeerFlowHumanInTheLoopMiddleware",
     LoopDetection: LoopDetectionMiddleware = "LoopDetectionMiddleware",
+    TokenBudget: TokenBudgetMiddleware = "TokenBudgetMiddleware",
     StructuredResponse: crate::factory::StructuredResponseMiddleware = "StructuredResponseMiddleware",
     TerminalResponse: TerminalResponseMiddleware = "TerminalResponseMiddleware",
     ModelLengthFinishReason: ModelLengthFinishReasonMiddleware = "ModelLengthFinishReasonMiddleware",
@@ -176,7 +180,18 @@ pub const ORDER: &[Row] = &[
         "outside the skills' tool policy: it reports what that has let through",
     ),
     // SkillToolPolicy: with skills.
+    row(
+        Slot::DurableContext,
+        "always",
+        "before compaction: it captures what compaction takes away, and shows what outlives it",
+    ),
+    row(
+        Slot::Summarization,
+        "summarization.enabled",
+        "after what must be captured first, before what adds to the history",
+    ),
     row(Slot::Todo, "in plan mode", "adds its reminders after what compacts the history"),
+    row(Slot::TokenUsage, "token_usage.enabled", "after the reply is there; before whoever counts it"),
     row(Slot::Title, "title.enabled", "after the answer is there"),
     // Memory, McpRouting: with those.
     row(
@@ -207,6 +222,11 @@ pub const ORDER: &[Row] = &[
     ),
     // Configured extensions: with those.
     row(
+        Slot::TokenBudget,
+        "token_budget.enabled",
+        "counts what the tail guards have left of a reply, before loops are judged",
+    ),
+    row(
         Slot::StructuredResponse,
         "with a response format (library)",
         "after all that may change the answer, before what judges whether there is one",
@@ -220,3 +240,47 @@ pub const ORDER: &[Row] = &[
     ),
     row(Slot::Clarification, "always", "last: nothing stands between it and the question to the user"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(slot: Slot) -> usize {
+        ORDER.iter().position(|row| row.slot == slot).unwrap()
+    }
+
+    /// What must hold of the order, whatever comes and goes.
+    #[test]
+    fn the_facts_that_other_parts_rely_on() {
+        use Slot as S;
+        let outer_before_inner = [
+            (S::ToolOutputBudget, S::ToolResultSanitization, "neutralised, then cut"),
+            (S::ToolResultSanitization, S::PiiRedaction, "redaction sees results as they came"),
+            (S::ThreadData, S::Uploads, "uploads need the folders"),
+            (S::ThreadData, S::Sandbox, "so does the sandbox"),
+            (S::ToolReceipt, S::ArtifactResolution, "a receipt for every answer"),
+            (S::ToolReceipt, S::Authorization, "a receipt for every refusal"),
+            (S::ToolReceipt, S::ToolErrorHandling, "a receipt for every failure"),
+            (S::ArtifactResolution, S::Authorization, "policies see real references"),
+            (S::Authorization, S::Guardrail, "who may call, then what is called"),
+            (S::Guardrail, S::SandboxAudit, "policies before grading"),
+            (S::ReadBeforeWrite, S::ToolProgress, "a refusal is no failure"),
+            (S::ToolProgress, S::ToolErrorHandling, "progress reads the stamps"),
+            (S::DeferredToolPromotionAudit, S::DurableContext, "adjacent, with the skills' policy between them"),
+            (S::DurableContext, S::Summarization, "captured, then compacted"),
+            (S::HumanInTheLoop, S::LoopDetection, "in effect after the guards"),
+            (S::HumanInTheLoop, S::TokenBudget, "in effect after the guards"),
+            (S::HumanInTheLoop, S::TerminalResponse, "in effect after the guards"),
+            (S::HumanInTheLoop, S::Clarification, "in effect after the guards"),
+            (S::LoopDetection, S::SafetyFinishReason, "a blocked reply is seen before anything counts its calls"),
+            (S::TokenBudget, S::SafetyFinishReason, "a blocked reply is seen before anything counts its calls"),
+        ];
+        for (outer, inner, why) in outer_before_inner {
+            assert!(at(outer) < at(inner), "{} before {}: {why}", outer.name(), inner.name());
+        }
+        for adds_system in [S::DynamicContext, S::DurableContext, S::Todo, S::DeferredToolFilter, S::ViewImage] {
+            assert!(at(adds_system) < at(S::SystemMessageCoalescing), "{}", adds_system.name());
+        }
+        assert_eq!(at(S::Clarification), ORDER.len() - 1);
+    }
+}

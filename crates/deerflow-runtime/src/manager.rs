@@ -1,5 +1,6 @@
 //! Admits runs, executes them, and takes up those that were cut off.
 
+use crate::edit::{EditError, StateEdit, update_state};
 use crate::run_log::RunLog;
 use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
@@ -15,6 +16,7 @@ use deerflow_core::{
     ThreadId, ThreadState, UserId,
 };
 use deerflow_harness::goal;
+use deerflow_harness::middleware::{CompactError, CompactOptions, Compaction, compact};
 use deerflow_harness::{Harness, LeadError, LeadOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -41,6 +43,12 @@ pub enum RuntimeError {
     /// The agent cannot be made.
     #[error(transparent)]
     Lead(#[from] LeadError),
+    /// The thread was not compacted.
+    #[error(transparent)]
+    Compact(#[from] CompactError),
+    /// The state cannot be changed.
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// There is no such thread.
     #[error("there is no thread {0}; hint: `deerflow threads list` shows yours")]
     NoThread(ThreadId),
@@ -287,6 +295,40 @@ impl<S: RuntimeStore> RunManager<S> {
             Err(StoreError::RunOver { .. }) => Err(RuntimeError::NotRunning(thread_id.clone())),
             queued => Ok(queued?),
         }
+    }
+
+    /// Compacts a thread now: its older messages make room for a summary. An edit like any other, so that the history keeps
+    /// what was there.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Compact`] when there is nothing to compact or no model wrote a summary; [`StoreError::ThreadBusy`]
+    /// while a run is live.
+    pub async fn compact(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        options: &LeadOptions,
+    ) -> Result<Compaction, RuntimeError> {
+        if self.store.thread(user_id, thread_id).await?.is_none() {
+            return Err(RuntimeError::NoThread(thread_id.clone()));
+        }
+        if let Some(live) = self.live_run(user_id, thread_id).await? {
+            return Err(StoreError::ThreadBusy {
+                thread_id: thread_id.to_string(),
+                run_id: live.run_id.to_string(),
+                holder: live.worker.label,
+            }
+            .into());
+        }
+        let compactor = self.harness.compactor(options)?;
+        let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
+        let state = head.map(|head| head.state).unwrap_or_default();
+        let cancel = CancellationToken::new();
+        let ctx = RunContext::new(user_id.clone(), thread_id.clone(), RunId::random(), cancel, EventSink::none());
+        let compaction = compact(&compactor, &ctx, &state, CompactOptions::default()).await?;
+        let edit = StateEdit { update: compaction.update.clone(), ..StateEdit::default() };
+        update_state(self.store.as_ref(), user_id, thread_id, edit).await?;
+        Ok(compaction)
     }
 
     async fn live_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {

@@ -44,6 +44,11 @@ pub(crate) fn script(turns: Vec<Message>) -> Arc<Script> {
 }
 
 impl Script {
+    /// A script under a model name.
+    pub(crate) fn named(name: &str, turns: Vec<Message>) -> Self {
+        let info = ModelInfo { name: name.to_owned(), ..ModelInfo::default() };
+        Self { info, turns: Mutex::new(turns.into_iter().rev().collect()), requests: Mutex::default() }
+    }
     pub(crate) fn requests(&self) -> MutexGuard<'_, Vec<ChatRequest>> {
         self.requests.lock().unwrap()
     }

@@ -29,6 +29,8 @@ tool_progress: {enabled: true}
 loop_detection: {warn_threshold: 2, hard_limit: 4}
 pii_redaction: {enabled: true}
 guardrails: {enabled: true, provider: {use: allowlist, config: {denied_tools: [fails]}}}
+summarization: {trigger: {type: messages, value: 14}, keep: {type: messages, value: 6}}
+token_budget: {enabled: true, max_tokens: 20000}
 human_in_the_loop: {interrupt_on: {approve_me: true}}
 ";
 
@@ -63,10 +65,13 @@ impl World {
         let mut tools: Vec<Arc<dyn Tool>> =
             names.iter().map(|name| Arc::new(Wild::new(name, cancel.clone())) as Arc<dyn Tool>).collect();
         tools.push(deerflow_tools::ask_clarification());
+        let limits_of_tools = deerflow_tools::ToolLimits::default();
+        let built_in = deerflow_tools::BuiltinTools::new(sandbox.clone(), limits_of_tools, Default::default());
+        tools.push(built_in.view_image());
         Self { home, config, sandbox, limits, tools, cancel }
     }
 
-    pub(crate) fn agent(&self, model: Arc<Chaos>, plan_mode: bool) -> Agent {
+    pub(crate) fn agent(&self, model: Arc<dyn ChatModel>, plan_mode: bool) -> Agent {
         let places = lead_chain(ChainParts {
             home: self.home.path().to_owned(),
             config: &self.config,
@@ -79,6 +84,8 @@ impl World {
             redactor: Redactor::of_installation(&self.config.section::<PiiRedactionConfig>(), self.home.path()),
             authorization: Authorization::from_config(&self.config.section::<AuthorizationConfig>()).unwrap(),
             guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>()).unwrap(),
+            continuity: None,
+            summary_model: None,
             title_model: Some(model.clone()),
             plan_mode,
             time_zone: Some("UTC".into()),
@@ -99,6 +106,13 @@ impl World {
         if interactive { ctx } else { ctx.non_interactive() }
     }
 
+    /// Puts a file into a thread's uploads.
+    pub(crate) async fn upload(&self, thread: &str, name: &str, bytes: &[u8]) {
+        let sandbox = self.sandbox.acquire(UserId::local().as_str(), thread).await.unwrap();
+        let path = sandbox.parse_path(&format!("/mnt/user-data/uploads/{name}")).unwrap();
+        sandbox.write_bytes(&path, bytes.to_vec(), Default::default()).await.unwrap();
+    }
+
     pub(crate) fn cancel_with(&self, token: &CancellationToken) {
         *self.cancel.lock().unwrap() = token.clone();
     }
@@ -114,6 +128,8 @@ fn registry() -> Registry {
         .with::<LoopDetectionConfig>()
         .with::<HumanInTheLoopConfig>()
         .with::<PiiRedactionConfig>()
+        .with::<SummarizationConfig>()
+        .with::<TokenBudgetConfig>()
         .with::<GuardrailsConfig>()
         .with::<AuthorizationConfig>()
 }

@@ -4,11 +4,7 @@
 //! and the state keeps its invariants. `CONVERSATIONS=n` sets how many per test (2,500); a failure names its seed, and
 //! `SEED=s` runs that one alone.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod chaos;
-
-use chaos::{Chaos, World};
+use crate::chaos::{self, Chaos, World};
 use deerflow_agent::Start;
 use deerflow_core::{AgentError, Message, RunStatus, StateUpdate, ThreadState};
 use rand::rngs::StdRng;
