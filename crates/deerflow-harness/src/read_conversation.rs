@@ -98,6 +98,9 @@ impl ReadConversation {
             ToolError::respond(format!("there is no conversation {thread:?}; call it without thread_id to list them"))
         };
         let thread_id = ThreadId::parse(thread).map_err(|_| no_such())?;
+        if thread_id == ctx.thread_id {
+            return Err(ToolError::respond("that is this conversation; you see it already"));
+        }
         // The row is asked for first: it is what belongs to the user.
         self.threads.thread(&ctx.user_id, &thread_id).await.map_err(unreadable)?.ok_or_else(no_such)?;
         let head = self.steps.load(&Lineage::root(thread_id), None).await.map_err(unreadable)?;
@@ -110,8 +113,10 @@ impl ReadConversation {
         let needle = query.map(str::to_lowercase).filter(|q| from == 0 && !q.is_empty());
         for message in state.messages.iter().filter(|m| is_visible(m)) {
             let said = spoken(message);
-            if start == 0 && needle.as_ref().is_some_and(|needle| said.to_lowercase().contains(needle)) {
-                start = all.chars().count();
+            let lower = said.to_lowercase();
+            if let Some(at) = needle.as_ref().filter(|_| start == 0).and_then(|needle| lower.find(needle)) {
+                // From a little before the words that were looked for.
+                start = all.chars().count() + lower[..at].chars().count().saturating_sub(200);
             }
             let who = if message.is_human() { "User" } else { "Assistant" };
             let _ = writeln!(all, "{who}: {}\n", said.trim());

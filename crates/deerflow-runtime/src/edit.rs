@@ -20,6 +20,8 @@ use std::sync::Arc;
 const EDITOR: &str = "manual_state_update";
 /// How often an edit of the head is made again when another one came first.
 const ATTEMPTS: usize = 3;
+/// Runs looked through for the last one that stands.
+const RUNS: u32 = 1000;
 /// Checkpoints looked through at a time for the beginning of a run.
 const PAGE: u32 = 100;
 /// Error text of a run that was taken back, as clients know it.
@@ -127,7 +129,7 @@ pub async fn update_state<S: StepLog + ThreadRepo>(
     }
 }
 
-/// Takes the last run of a thread back: the state before it becomes the head again. The run's row says so
+/// Takes the last run of a thread back (of those that are not taken back already): the state before it becomes the head again. The run's row says so
 /// ([`ROLLED_BACK`]); its checkpoints stay in the history. Doing it twice changes nothing more.
 ///
 /// A tool batch that was cut off before the run is answered as of unknown outcome, since what became of it is not known any
@@ -144,8 +146,10 @@ pub async fn rollback_run<S: StepLog + RunRepo>(
     let run = store.run(run_id).await?.filter(|run| run.user_id == *user_id);
     let Some(run) = run else { return Err(StoreError::NotFound { what: "run", id: run_id.to_string() }.into()) };
     let lineage = Lineage::root(run.thread_id.clone());
-    let filter = RunFilter { thread_id: Some(run.thread_id.clone()), limit: 1, ..RunFilter::default() };
-    let last = store.runs(user_id, filter).await?.into_iter().next().unwrap_or_else(|| run.clone());
+    let filter = RunFilter { thread_id: Some(run.thread_id.clone()), limit: RUNS, ..RunFilter::default() };
+    let runs = store.runs(user_id, filter).await?;
+    let standing = runs.into_iter().find(|run| run.stop_reason.as_deref() != Some(ROLLED_BACK));
+    let last = standing.unwrap_or_else(|| run.clone());
     if !last.status.is_terminal() {
         let (thread_id, run_id) = (run.thread_id.to_string(), last.run_id.to_string());
         return Err(StoreError::ThreadBusy { thread_id, run_id, holder: last.worker.label }.into());
@@ -228,8 +232,9 @@ async fn before_run<S: StepLog>(
         for entry in &page {
             match &entry.run_id {
                 Some(run_id) if *run_id == run.run_id => base = Some(entry.parent.clone()),
-                Some(_) => break 'pages,
-                None => {}
+                // Before the run's own steps stand earlier ones, after them at most those of runs that were taken back.
+                Some(_) if base.is_some() => break 'pages,
+                _ => {}
             }
         }
         let Some(oldest) = page.last() else { break };

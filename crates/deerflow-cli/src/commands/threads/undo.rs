@@ -18,12 +18,10 @@ pub(super) async fn undo(
     id: &ThreadId,
 ) -> Result<(), Failure> {
     idle(store, user, home, id, "undo it").await?;
-    let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
-    let last = store.runs(user, filter).await.map_err(Failure::run)?.into_iter().next();
+    let filter = RunFilter { thread_id: Some(id.clone()), limit: 1000, ..RunFilter::default() };
+    let runs = store.runs(user, filter).await.map_err(Failure::run)?;
+    let last = runs.into_iter().find(|run| run.stop_reason.as_deref() != Some(ROLLED_BACK));
     let Some(last) = last else { return Err(Failure::usage(format!("{id} has no run to take back"))) };
-    if last.stop_reason.as_deref() == Some(ROLLED_BACK) {
-        return Err(Failure::usage(format!("the last run of {id} is taken back already")));
-    }
     let before = state(store, id).await?;
     rollback_run(store, user, &last.run_id).await.map_err(|error| match error {
         error @ EditError::NotLast { .. } => Failure::usage(error),
