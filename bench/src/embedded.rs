@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use deerflow_config::{Config, Loader, ModelsSection, Registry};
 use deerflow_core::{AgentEvent, Message, RunStatus, ThreadId, UserId};
 use deerflow_documents::Converter;
-use deerflow_harness::{Harness, LeadOptions, ModelCatalogue};
+use deerflow_harness::{Harness, HarnessPorts, LeadOptions, ModelCatalogue};
 use deerflow_runtime::{RunManager, RunRequest, WorkerLock};
 use deerflow_sandbox::{Launcher, SandboxConfig};
 use deerflow_store::{DatabaseConfig, SqliteStore, StoreOptions};
@@ -54,7 +54,7 @@ impl Embedded {
         let models = ModelCatalogue::new(&config.section::<ModelsSection>(), Arc::new(|_| None));
         let tools = BuiltinTools::new(sandbox.clone(), limits, Converter::default());
         let lock = WorkerLock::acquire(config.home())?;
-        let harness = Arc::new(Harness::new(config, models, sandbox, tools, None));
+        let harness = Arc::new(Harness::new(config, models, sandbox, tools, None).with_ports(HarnessPorts::of(&store)));
         let runs = RunManager::new(store.clone(), harness, lock);
         Ok(Self { store, runs, database: path, options, home })
     }
@@ -65,6 +65,7 @@ impl Embedded {
             user_id: UserId::local(),
             thread_id: thread_id.clone(),
             message: Message::human(prompt),
+            goal: None,
             options: LeadOptions { interactive: true, ..LeadOptions::default() },
         };
         tokio::time::timeout(PATIENCE, self.follow(request)).await.context("the run did not end")?

@@ -25,6 +25,7 @@ pub struct RunContext {
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
     side_usage: Mutex<Vec<(&'static str, Usage)>>,
+    usage: Mutex<Usage>,
 }
 
 impl RunContext {
@@ -48,7 +49,22 @@ impl RunContext {
             events,
             stop_reason: Mutex::new(None),
             side_usage: Mutex::default(),
+            usage: Mutex::default(),
         }
+    }
+    /// The same context for a run that goes on, with the tokens it has used before.
+    #[must_use]
+    pub fn with_usage(self, usage: Usage) -> Self {
+        self.count(usage);
+        self
+    }
+    /// Tokens of the run up to its last step, whether it ended well or not.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    pub(crate) fn count(&self, usage: Usage) {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
     }
     /// Whether this is a run of a sub-agent.
     #[must_use]

@@ -110,3 +110,59 @@ fn note(open: &mut Vec<OpenEffect>, record: EffectRecord) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deerflow_core::{StateUpdate, ThreadId};
+    use std::sync::Arc;
+
+    fn commit(parent: Option<CheckpointId>, branch: bool) -> StepCommit {
+        StepCommit {
+            lineage: Lineage::root(ThreadId::parse("t").unwrap()),
+            run_id: None,
+            parent,
+            branch,
+            fence: None,
+            kind: StepKind::Model,
+            step: 0,
+            next: Next::Model,
+            updates: vec![],
+            state: Arc::default(),
+            effects: vec![EffectRecord::Finished {
+                step: 0,
+                index: 0,
+                update: Box::<StateUpdate>::default(),
+                end_run: false,
+            }],
+            events: vec![],
+            outcome: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_branch_stands_on_any_checkpoint_and_a_step_on_the_head_only() {
+        let log = EphemeralLog::default();
+        let lineage = Lineage::root(ThreadId::parse("t").unwrap());
+        let a = log.commit(commit(None, false)).await.unwrap().checkpoint_id;
+        let b = log.commit(commit(a.clone(), false)).await.unwrap().checkpoint_id;
+        assert!(matches!(log.commit(commit(a.clone(), false)).await, Err(StoreError::StaleParent { .. })));
+        let c = log.commit(commit(a.clone(), true)).await.unwrap().checkpoint_id;
+        let stranger = commit(Some(CheckpointId::next()), true);
+        assert!(matches!(log.commit(stranger).await, Err(StoreError::NotFound { what: "checkpoint", .. })));
+        let history = log.history(&lineage, None, 9).await.unwrap();
+        let shown: Vec<_> = history.into_iter().map(|entry| (Some(entry.id), entry.parent)).collect();
+        assert_eq!(shown, [(c, a.clone()), (b, a.clone()), (a, None)]);
+    }
+
+    #[tokio::test]
+    async fn an_edit_beside_an_open_batch_leaves_it_open() {
+        let log = EphemeralLog::default();
+        let lineage = Lineage::root(ThreadId::parse("t").unwrap());
+        let tools = |parent, kind| StepCommit { kind, next: Next::Tools, ..commit(parent, false) };
+        let a = log.commit(tools(None, StepKind::Model)).await.unwrap().checkpoint_id;
+        log.commit(tools(a.clone(), StepKind::Effects)).await.unwrap();
+        log.commit(tools(a, StepKind::Edit)).await.unwrap();
+        assert_eq!(log.load(&lineage, None).await.unwrap().unwrap().open_effects.len(), 1);
+    }
+}

@@ -233,4 +233,10 @@ impl ToolNext<'_> {
             None => call_tool(self.effects, request).await,
         }
     }
+    /// Whether an earlier attempt of this call had begun when the process ended, so that a gate has let it through already
+    /// and what it changed may be there.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.effects.open.is_some()
+    }
 }

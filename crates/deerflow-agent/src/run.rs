@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
             turns: 0,
             next: Next::Done,
             step: 0,
-            usage: Usage::default(),
+            usage: ctx.usage(),
         };
         if let Some(head) = head {
             run.state = Arc::new(head.state);
@@ -219,6 +219,7 @@ impl<'a> Run<'a> {
             tracing::debug!(source, tokens = usage.total_tokens, "model call of a middleware");
             self.usage.add(&usage);
         }
+        self.ctx.count(self.usage.clone());
         let questions = std::mem::take(&mut step.questions);
         if !questions.is_empty() {
             let open = json!(questions);

@@ -5,9 +5,13 @@ use deerflow_config::{Config, Loader, ModelsSection, Registry};
 use deerflow_core::UserId;
 use deerflow_documents::{Converter, UploadLimits, Worker};
 use deerflow_harness::middleware::{
-    CircuitBreakerConfig, LlmCallConfig, LoopDetectionConfig, SafetyFinishReasonConfig, TitleConfig, ToolOutputConfig,
+    AuthorizationConfig, CircuitBreakerConfig, GuardrailsConfig, HumanInTheLoopConfig, LlmCallConfig,
+    LoopDetectionConfig, PiiRedactionConfig, ReadBeforeWriteConfig, SafetyFinishReasonConfig, SummarizationConfig,
+    TaskContinuityConfig, TitleConfig, TokenBudgetConfig, TokenUsageConfig, ToolArtifactsConfig, ToolOutputConfig,
+    ToolProgressConfig, VerificationConfig,
 };
-use deerflow_harness::{Harness, ModelCatalogue, RunLimitsConfig};
+use deerflow_harness::read_conversation::ReadConversationConfig;
+use deerflow_harness::{Harness, HarnessPorts, ModelCatalogue, RunLimitsConfig};
 use deerflow_runtime::{RunManager, WorkerLock};
 use deerflow_sandbox::{Launcher, SandboxConfig, SandboxProvider};
 use deerflow_store::{DatabaseConfig, SqliteStore};
@@ -19,19 +23,12 @@ use std::sync::Arc;
 pub(crate) fn registry() -> Registry {
     let later = [
         ("memory", "memory"),
-        ("summarization", "summarisation"),
         ("subagents", "sub-agents"),
         ("acp_agents", "ACP agents"),
         ("skills", "skills"),
         ("skill_scan", "skills"),
         ("skill_evolution", "skills"),
         ("tool_search", "deferred tools"),
-        ("tool_progress", "the tool progress guard"),
-        ("read_before_write", "the read-before-write gate"),
-        ("token_usage", "token attribution"),
-        ("token_budget", "token budgets"),
-        ("guardrails", "guardrails"),
-        ("authorization", "authorisation"),
         ("channels", "chat channels"),
         ("channel_connections", "chat channels"),
         ("scheduler", "scheduled tasks"),
@@ -65,7 +62,20 @@ pub(crate) fn registry() -> Registry {
         .with::<LlmCallConfig>()
         .with::<CircuitBreakerConfig>()
         .with::<SafetyFinishReasonConfig>()
-        .with::<RunLimitsConfig>();
+        .with::<RunLimitsConfig>()
+        .with::<ReadConversationConfig>()
+        .with::<VerificationConfig>()
+        .with::<ToolArtifactsConfig>()
+        .with::<ReadBeforeWriteConfig>()
+        .with::<ToolProgressConfig>()
+        .with::<HumanInTheLoopConfig>()
+        .with::<AuthorizationConfig>()
+        .with::<GuardrailsConfig>()
+        .with::<PiiRedactionConfig>()
+        .with::<SummarizationConfig>()
+        .with::<TaskContinuityConfig>()
+        .with::<TokenUsageConfig>()
+        .with::<TokenBudgetConfig>();
     later.into_iter().fold(registry, |r, (key, what)| {
         r.known_but_absent(key, format!("this version has no use for it yet ({what})"))
     })
@@ -114,12 +124,12 @@ pub(crate) async fn sandbox(config: &Config) -> Result<Arc<dyn SandboxProvider>,
 }
 
 /// The harness over all of that.
-pub(crate) async fn harness(config: Arc<Config>) -> Result<Arc<Harness>, Failure> {
+pub(crate) async fn harness(config: Arc<Config>, store: &Arc<SqliteStore>) -> Result<Arc<Harness>, Failure> {
     let sandbox = sandbox(&config).await?;
     let models = models(&config);
     let tools = BuiltinTools::new(sandbox.clone(), ToolLimits::from(&*config.section::<SandboxConfig>()), converter()?);
     let time_zone = std::env::var("DEER_FLOW_DATE_TIMEZONE").ok().filter(|v| !v.is_empty());
-    Ok(Arc::new(Harness::new(config, models, sandbox, tools, time_zone)))
+    Ok(Arc::new(Harness::new(config, models, sandbox, tools, time_zone).with_ports(HarnessPorts::of(store))))
 }
 
 /// Converts documents in a child process, so that a hostile one cannot take this one down.
@@ -142,7 +152,7 @@ impl App {
         let config = load_config(file)?;
         let lock = WorkerLock::acquire(config.home()).map_err(Failure::usage)?;
         let store = open_store(&config).await?;
-        let harness = harness(config.clone()).await?;
+        let harness = harness(config.clone(), &store).await?;
         let runs = RunManager::new(store.clone(), harness.clone(), lock);
         Ok(Self { config, store, harness, runs, user: UserId::local() })
     }

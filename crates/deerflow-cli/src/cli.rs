@@ -66,7 +66,17 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// What to do; `-` reads it from standard input
-    pub(crate) prompt: String,
+    #[arg(required_unless_present = "goal")]
+    pub(crate) prompt: Option<String>,
+    /// Go on by itself until this is reached; the task as well, when no other prompt is given
+    #[arg(long, value_name = "OBJECTIVE")]
+    pub(crate) goal: Option<String>,
+    /// Automatic turns towards the goal
+    #[arg(long, value_name = "N", requires = "goal", value_parser = clap::value_parser!(u32).range(0..=8))]
+    pub(crate) max_continuations: Option<u32>,
+    /// Let the agent read your earlier conversations
+    #[arg(long)]
+    pub(crate) recall: bool,
     /// A file to work on; may be given several times
     #[arg(short, long = "file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,

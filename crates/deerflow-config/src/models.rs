@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::nearest::nearest;
 use crate::path::KeyPath;
 use crate::providers::{Provider, ProviderError, resolve_provider};
 use crate::redact::redact_value;
@@ -78,13 +79,14 @@ pub struct ModelProfile {
     /// Request settings when thinking is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_thinking_disabled: Option<Map<String, Value>>,
-    /// Whether to speak OpenAI's Responses API.
+    /// Whether to speak OpenAI's Responses API, which keeps the reasoning of a model from turn to turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_responses_api: Option<bool>,
-    /// Shape of Responses API answers (`responses/v1`).
+    /// Shape of Responses API answers: `responses/v1` keeps them as content blocks with their reasoning among them; without
+    /// it their content is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_version: Option<String>,
-    /// Longest silence within a streamed answer, in seconds. 240 unless set.
+    /// Longest silence within a streamed answer, in seconds. 240 unless set (Codex: 300).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub stream_chunk_timeout: Option<f64>,
@@ -185,6 +187,11 @@ const KNOWN_EXTRAS: &[&str] = &[
     "path",
     "gemini_api_key",
     "google_api_key",
+    "max_output_tokens",
+    "prompt_cache_retention",
+    "response_format",
+    "safety_identifier",
+    "text",
 ];
 
 /// What a model costs.
@@ -206,6 +213,14 @@ pub struct Pricing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub input_cache_hit_per_million: Option<f64>,
+    /// Price of a million input tokens that the provider put into its cache; as uncached when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub input_cache_write_per_million: Option<f64>,
+    /// Price of a million output tokens spent on reasoning; as other output when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub output_reasoning_per_million: Option<f64>,
 }
 
 fn usd() -> String {
@@ -260,6 +275,20 @@ impl ModelProfile {
     /// The name to show: `display_name`, else `name`.
     pub fn label(&self) -> &str {
         self.display_name.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Keys that no provider is known to take, each with the known one that was probably meant.
+    pub fn unknown_keys(&self) -> Vec<(String, Option<String>)> {
+        let strange: Vec<&String> = self.extras.0.keys().filter(|key| !KNOWN_EXTRAS.contains(&key.as_str())).collect();
+        if strange.is_empty() {
+            return Vec::new();
+        }
+        let schema = schemars::schema_for!(Self).to_value();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let own = properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str));
+        let known: Vec<&str> = own.chain(KNOWN_EXTRAS.iter().copied()).collect();
+        let near = |key: &str| nearest(key, known.iter().copied()).map(str::to_owned);
+        strange.into_iter().map(|key| (key.clone(), near(key))).collect()
     }
 
     fn lacks(&self, key: &str) -> bool {
@@ -327,5 +356,38 @@ fn example(key: &str) -> &'static str {
         "use" => "openai",
         "model" => "gpt-5",
         _ => "main",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// BR-027
+    #[test]
+    fn keys_that_nobody_knows_are_found_with_the_one_that_was_meant() {
+        let profile = json!({"name": "m", "baseurl": "x", "seed": 1, "reasoning_efort": "low", "qqqqqqq": 1});
+        let profile: ModelProfile = serde_json::from_value(profile).unwrap();
+        let mut found = profile.unknown_keys();
+        found.sort();
+        let near = |key: &str, near: Option<&str>| (key.to_owned(), near.map(str::to_owned));
+        assert_eq!(
+            found,
+            [
+                near("baseurl", Some("base_url")),
+                near("qqqqqqq", None),
+                near("reasoning_efort", Some("reasoning_effort"))
+            ]
+        );
+    }
+
+    #[test]
+    fn rates_of_their_own_are_read_and_absent_ones_stay_absent() {
+        let pricing: Pricing =
+            serde_json::from_value(json!({"input_per_million": 1, "output_reasoning_per_million": 4})).unwrap();
+        assert_eq!((pricing.currency.as_str(), pricing.output_reasoning_per_million), ("USD", Some(4.0)));
+        assert_eq!((pricing.input_cache_hit_per_million, pricing.input_cache_write_per_million), (None, None));
+        assert!(serde_json::from_value::<Pricing>(json!({"input_cache_write": 1})).is_err());
     }
 }

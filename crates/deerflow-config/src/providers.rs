@@ -9,6 +9,8 @@ pub enum ProviderKind {
     OpenAi,
     /// Anthropic messages.
     Anthropic,
+    /// OpenAI Responses as the Codex service of a ChatGPT subscription speaks it, with the login of the Codex CLI.
+    Codex,
     /// The built-in rule-based model: no network.
     Offline,
     /// Recorded answers: no network.
@@ -94,6 +96,12 @@ const PROVIDERS: &[Provider] = &[
     openai("stepfun", "https://api.stepfun.com/v1", "STEPFUN_API_KEY"),
     Provider { name: "mindie", kind: ProviderKind::OpenAi, default_base_url: None, key_variable: None },
     openai("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    Provider {
+        name: "codex",
+        kind: ProviderKind::Codex,
+        default_base_url: Some("https://chatgpt.com/backend-api/codex"),
+        key_variable: None,
+    },
     Provider { name: "offline", kind: ProviderKind::Offline, default_base_url: None, key_variable: None },
     Provider { name: "replay", kind: ProviderKind::Replay, default_base_url: None, key_variable: None },
 ];
@@ -120,20 +128,18 @@ const ALIASES: &[(&str, &str)] = &[
     ("deerflow.models.patched_stepfun:PatchedChatStepFun", "stepfun"),
     ("deerflow.models.mindie_provider:MindIEChatModel", "mindie"),
     ("langchain_openrouter:ChatOpenRouter", "openrouter"),
+    ("deerflow.models.openai_codex_provider:CodexChatModel", "codex"),
 ];
 
 /// What files of the original may name and we cannot do yet, and what to use instead.
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("langchain_google_genai:ChatGoogleGenerativeAI", GEMINI),
     ("gemini", GEMINI),
-    ("deerflow.models.openai_codex_provider:CodexChatModel", CODEX),
-    ("codex", CODEX),
     ("langchain_openai:AzureChatOpenAI", "use `openai` with the `base_url` of the deployment's OpenAI v1 endpoint"),
     ("langchain_aws:ChatBedrockConverse", "use `openai` with the `base_url` of an OpenAI-compatible gateway"),
 ];
 const GEMINI: &str =
     "use `openai` with `base_url: https://generativelanguage.googleapis.com/v1beta/openai` and a Gemini `api_key`";
-const CODEX: &str = "use `openai` with `use_responses_api: true` and an `api_key`";
 
 /// The short names of all providers.
 pub fn provider_names() -> impl Iterator<Item = &'static str> {

@@ -21,6 +21,8 @@ pub struct ModelInfo {
     pub supports_vision: bool,
     /// Whether it can think before it answers.
     pub supports_thinking: bool,
+    /// How often a failed request is made again, where the profile says; else whoever owns the retries decides.
+    pub max_retries: Option<u32>,
 }
 
 /// How a model must choose among tools.

@@ -98,6 +98,6 @@ mod tests {
         let slots: HashSet<Slot> = ORDER.iter().map(|row| row.slot).collect();
         assert_eq!(slots.len(), ORDER.len());
         assert_eq!(ORDER.last().unwrap().slot, Slot::Clarification);
-        assert_eq!(ORDER[1].slot, Slot::InputSanitization, "the outermost that wraps the model");
+        assert_eq!(ORDER[2].slot, Slot::InputSanitization, "the outermost that wraps the model");
     }
 }

@@ -12,7 +12,10 @@
 //! ```
 //!
 //! What Rust's types make impossible is not checked at run time: an extra that is no middleware, an anchor that is no
-//! middleware type, an extra with two anchors.
+//! middleware type, an extra with two anchors. Nor has the factory parameters for the checkpoint mode and the snapshot
+//! frequency: they belong to the step log that [`AgentFactory::checkpointer`] takes (`StoreOptions` of the SQLite store),
+//! which records the mode of each thread and refuses another one, so that a store of mixed modes cannot come about. A state
+//! of the caller's own is a typed [`StateSlot`](deerflow_core::StateSlot); it needs no schema.
 
 mod extras;
 mod features;
@@ -26,15 +29,13 @@ pub use structured::{STRUCTURED_TOOL, SchemaError, StructuredResponseMiddleware}
 
 use crate::chain::Filling;
 use crate::deferred::DeferredCatalogue;
-use crate::middleware::{
-    ClarificationMiddleware, DanglingToolCallMiddleware, DeferredToolFilterMiddleware,
-    DeferredToolPromotionAuditMiddleware, LoopDetectionConfig, LoopDetectionMiddleware, SandboxMiddleware,
-    ThreadDataMiddleware, TitleConfig, TitleMiddleware, TodoMiddleware, ToolErrorHandlingMiddleware, UploadsMiddleware,
-};
+use crate::middleware::*;
 use deerflow_agent::{Agent, AgentBuilder, BuildError, Middleware};
 use deerflow_core::ports::StepLog;
 use deerflow_core::{ChatModel, Tool};
+use deerflow_documents::Converter;
 use deerflow_sandbox::SandboxProvider;
+use deerflow_tools::{BuiltinTools, ToolLimits};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,6 +59,11 @@ pub enum FactoryError {
         "`features.sandbox` is on and there is no sandbox: give one with `.sandbox(provider, home)`, or set it to Off"
     )]
     NoSandbox,
+    /// Images are files of the sandbox.
+    #[error(
+        "`features.vision` is on and there is no sandbox to read images from: give one with `.sandbox(provider, home)`"
+    )]
+    NoImages,
     /// No built-in guardrail.
     #[error(
         "`features.guardrail` has no built-in form: give an instance, `Feature::custom(GuardrailMiddleware::new(…))`"
@@ -105,6 +111,7 @@ pub fn create_deerflow_agent(model: Arc<dyn ChatModel>) -> AgentFactory {
         sandbox: None,
         response_format: None,
         deferred: None,
+        redactor: Redactor::off(),
     }
 }
 
@@ -121,6 +128,7 @@ pub struct AgentFactory {
     sandbox: Option<(Arc<dyn SandboxProvider>, PathBuf)>,
     response_format: Option<Value>,
     deferred: Option<Arc<DeferredCatalogue>>,
+    redactor: Redactor,
 }
 
 impl AgentFactory {
@@ -172,6 +180,11 @@ impl AgentFactory {
     /// Tools that the model finds with `tool_search` instead of seeing them all in each request.
     pub fn deferred_tools(mut self, catalogue: Arc<DeferredCatalogue>) -> Self {
         self.deferred = Some(catalogue);
+        self
+    }
+    /// Hides personal data from the model, in what users say and in what comes from the web.
+    pub fn pii_redaction(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
         self
     }
     /// Keeps every step here; without one nothing outlives the process.
@@ -234,6 +247,9 @@ impl AgentFactory {
         if matches!(features.sandbox, Feature::On) && self.sandbox.is_none() {
             return Err(FactoryError::NoSandbox);
         }
+        if matches!(features.vision, Feature::On) && self.sandbox.is_none() {
+            return Err(FactoryError::NoImages);
+        }
         Ok(())
     }
 
@@ -248,12 +264,33 @@ impl AgentFactory {
             (Feature::Custom(own), _) => chain.stand_in::<SandboxMiddleware>(own.clone()),
             _ => {}
         }
+        chain.maybe(
+            self.redactor.is_on().then(|| PiiRedactionMiddleware::new(self.redactor.clone(), RemoteTools::default())),
+        );
+        match (&features.vision, &self.sandbox) {
+            (Feature::On, Some((provider, _))) => chain.put(ViewImageMiddleware::new(provider.clone(), None)),
+            (Feature::Custom(own), _) => chain.stand_in::<ViewImageMiddleware>(own.clone()),
+            _ => {}
+        }
+        if let Feature::Custom(own) = &features.guardrail {
+            chain.stand_in::<GuardrailMiddleware>(own.clone());
+        }
+        if let Feature::Custom(own) = &features.summarization {
+            chain.stand_in::<DeerFlowSummarizationMiddleware>(own.clone());
+        }
         chain.put(DanglingToolCallMiddleware);
         chain.put(ToolErrorHandlingMiddleware);
         chain.maybe(self.plan_mode.then(|| TodoMiddleware::new(deerflow_tools::write_todos())));
         match &features.auto_title {
-            Feature::On => chain.put(TitleMiddleware::new(TitleConfig::default(), Some(self.model.clone()))),
+            Feature::On => chain.put(
+                TitleMiddleware::new(TitleConfig::default(), Some(self.model.clone())).redacting(self.redactor.clone()),
+            ),
             Feature::Custom(own) => chain.stand_in::<TitleMiddleware>(own.clone()),
+            Feature::Off => {}
+        }
+        match &features.token_budget {
+            Feature::On => chain.put(TokenBudgetMiddleware::new(TokenBudgetConfig::default())),
+            Feature::Custom(own) => chain.stand_in::<TokenBudgetMiddleware>(own.clone()),
             Feature::Off => {}
         }
         match &features.loop_detection {
@@ -271,7 +308,11 @@ impl AgentFactory {
     }
 
     /// Tools that come with features, in their order; a caller's tool of the same name wins.
-    fn feature_tools(&self, _features: &RuntimeFeatures) -> Vec<Arc<dyn Tool>> {
-        vec![deerflow_tools::ask_clarification()]
+    fn feature_tools(&self, features: &RuntimeFeatures) -> Vec<Arc<dyn Tool>> {
+        let images = self.sandbox.as_ref().filter(|_| features.vision.is_on() && features.sandbox.is_on());
+        let view_image = images.map(|(provider, _)| {
+            BuiltinTools::new(provider.clone(), ToolLimits::default(), Converter::default()).view_image()
+        });
+        view_image.into_iter().chain([deerflow_tools::ask_clarification()]).collect()
     }
 }

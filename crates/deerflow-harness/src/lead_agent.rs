@@ -3,12 +3,19 @@
 use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
 use crate::lead_chain::{ChainParts, lead_chain};
-use crate::middleware::{CircuitBreakerConfig, LlmCallConfig, ProcessLimits, TitleConfig};
+use crate::middleware::{
+    Authorization, AuthorizationConfig, CircuitBreakerConfig, FileLocks, GuardrailMiddleware, GuardrailsConfig,
+    LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
+};
+use crate::middleware::{ModelSource, SummarizationConfig};
+use crate::middleware::{TaskContinuity, TaskContinuityConfig};
 use crate::models::{ModelCatalogue, ModelChoiceError};
+use crate::ports::HarnessPorts;
 use crate::prompt::{PromptParts, lead_prompt};
+use crate::read_conversation::{ReadConversation, ReadConversationConfig};
 use deerflow_agent::{Agent, BuildError};
 use deerflow_config::{Config, Section};
-use deerflow_core::{ChatModel, Tool, UserId};
+use deerflow_core::{ChatModel, Principal, Tool, UserId};
 use deerflow_sandbox::SandboxProvider;
 use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
 use schemars::JsonSchema;
@@ -44,6 +51,8 @@ pub struct LeadOptions {
     pub thinking: Option<bool>,
     /// `minimal`, `low`, `medium` or `high`.
     pub reasoning_effort: Option<String>,
+    /// Let the agent read this user's earlier conversations.
+    pub recall: bool,
     /// Whether somebody can answer questions.
     pub interactive: bool,
     /// Model turns, at most `max_recursion_limit`.
@@ -59,6 +68,12 @@ pub enum LeadError {
     /// No such custom agent.
     #[error(transparent)]
     CustomAgent(#[from] CustomAgentError),
+    /// No model is allowed for this user.
+    #[error(transparent)]
+    ModelDenied(#[from] ModelDenied),
+    /// A policy of the configuration cannot be used.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Policy(Vec<PolicyConfigError>),
     /// The parts do not fit.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -77,11 +92,14 @@ pub struct LeadAgent {
 /// Makes agents for one process.
 pub struct Harness {
     config: Arc<Config>,
-    models: ModelCatalogue,
+    models: Arc<ModelCatalogue>,
     sandbox: Arc<dyn SandboxProvider>,
     tools: BuiltinTools,
     limits: Arc<ProcessLimits>,
     time_zone: Option<String>,
+    ports: Option<HarnessPorts>,
+    file_locks: Arc<FileLocks>,
+    redactor: Redactor,
 }
 
 impl Harness {
@@ -97,7 +115,16 @@ impl Harness {
         let calls = config.section::<LlmCallConfig>();
         let breaker = (*config.section::<CircuitBreakerConfig>()).clone();
         let limits = ProcessLimits::new(&calls, breaker);
-        Self { config, models, sandbox, tools, limits, time_zone }
+        let redactor = Redactor::of_installation(&config.section::<PiiRedactionConfig>(), config.home());
+        let models = Arc::new(models);
+        Self { config, models, sandbox, tools, limits, time_zone, ports: None, file_locks: Arc::default(), redactor }
+    }
+
+    /// The same harness over a store.
+    #[must_use]
+    pub fn with_ports(mut self, ports: HarnessPorts) -> Self {
+        self.ports = Some(ports);
+        self
     }
 
     /// The models there are.
@@ -116,20 +143,32 @@ impl Harness {
         &self.config
     }
 
-    /// The lead agent for a user and these options.
+    /// The lead agent for a user and these options, as far as `principal` may have it.
     ///
     /// # Errors
     /// [`LeadError`] says what is missing and what to do.
-    pub fn lead_agent(&self, user: &UserId, options: &LeadOptions) -> Result<LeadAgent, LeadError> {
+    pub async fn lead_agent(
+        &self,
+        user: &UserId,
+        principal: &Principal,
+        options: &LeadOptions,
+    ) -> Result<LeadAgent, LeadError> {
         let custom = match &options.agent {
             Some(name) => Some(CustomAgent::load(self.config.home(), user, name)?),
             None => None,
         };
         let wanted = options.model.as_deref().or_else(|| custom.as_ref().and_then(|a| a.model.as_deref()));
-        let model = self.models.get(wanted)?;
+        let authorization = self.authorization()?;
+        let mut model = self.models.get(wanted)?;
+        if let Some(authorization) = &authorization {
+            let name = model.info().name.clone();
+            let allowed = authorization.choose_model(user, principal, &name, &self.models.names()).await?;
+            if allowed != name {
+                model = self.models.get(Some(&allowed))?;
+            }
+        }
         let info = model.info().clone();
         let bash = self.sandbox.capability().bash;
-        let places = self.chain(options, model.clone())?;
         let parts = PromptParts {
             agent_name: custom.as_ref().map_or("", |a| a.name.as_str()),
             soul: custom.as_ref().and_then(|a| a.soul.as_deref()),
@@ -139,7 +178,18 @@ impl Harness {
         };
         let selection =
             ToolSelection { bash, vision: info.supports_vision, plan_mode: false, interactive: options.interactive };
-        let tools: Vec<Arc<dyn Tool>> = builtin_tools(&self.tools, &selection);
+        let mut tools: Vec<Arc<dyn Tool>> = builtin_tools(&self.tools, &selection);
+        let recall = options.recall || self.config.section::<ReadConversationConfig>().enabled;
+        if let Some(ports) = self.ports.as_ref().filter(|_| recall) {
+            tools.push(Arc::new(ReadConversation::new(ports.threads.clone(), ports.steps.clone())));
+        }
+        if let Some(continuity) = self.continuity() {
+            tools.extend(continuity.tools());
+        }
+        if let Some(authorization) = &authorization {
+            tools = authorization.filter_tools(user, principal, tools).await;
+        }
+        let places = self.chain(options, model.clone(), &tools)?;
         let max_turns = options
             .max_turns
             .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
@@ -162,10 +212,31 @@ impl Harness {
     /// When the configured title model does not exist.
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
-        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?)
+        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
     }
 
-    fn chain(&self, options: &LeadOptions, model: Arc<dyn ChatModel>) -> Result<Vec<Place>, LeadError> {
+    fn continuity(&self) -> Option<TaskContinuity> {
+        let archive = self.ports.as_ref()?.archive.clone();
+        TaskContinuity::new(&self.config.section::<TaskContinuityConfig>(), archive)
+    }
+
+    /// Makes the configured summary model when a summary is needed.
+    fn summary_model(&self) -> Option<ModelSource> {
+        let name = self.config.section::<SummarizationConfig>().model_name.clone()?;
+        let models = self.models.clone();
+        Some(Arc::new(move || models.get(Some(&name)).map_err(|error| error.to_string())))
+    }
+
+    fn authorization(&self) -> Result<Option<Authorization>, LeadError> {
+        Authorization::from_config(&self.config.section::<AuthorizationConfig>()).map_err(LeadError::Policy)
+    }
+
+    fn chain(
+        &self,
+        options: &LeadOptions,
+        model: Arc<dyn ChatModel>,
+        tools: &[Arc<dyn Tool>],
+    ) -> Result<Vec<Place>, LeadError> {
         let title = self.config.section::<TitleConfig>();
         let title_model = match &title.model_name {
             Some(name) => Some(self.models.get(Some(name))?),
@@ -177,6 +248,15 @@ impl Harness {
             sandbox: self.sandbox.clone(),
             limits: self.limits.clone(),
             model,
+            ports: self.ports.clone(),
+            tools,
+            file_locks: self.file_locks.clone(),
+            redactor: self.redactor.clone(),
+            authorization: self.authorization()?,
+            guardrail: GuardrailMiddleware::from_config(&self.config.section::<GuardrailsConfig>())
+                .map_err(LeadError::Policy)?,
+            continuity: self.continuity(),
+            summary_model: self.summary_model(),
             title_model,
             plan_mode: options.plan_mode,
             time_zone: self.time_zone.clone(),

@@ -13,6 +13,7 @@ pub mod lead_chain;
 pub mod middleware;
 pub mod models;
 pub mod order;
+pub mod ports;
 pub mod prompt;
 pub mod read_conversation;
 
@@ -23,3 +24,4 @@ pub use lead_agent::{Harness, LeadAgent, LeadError, LeadOptions, RunLimitsConfig
 pub use lead_chain::{ChainParts, lead_chain};
 pub use models::{ModelCatalogue, ModelChoiceError, ModelEntry};
 pub use order::{BuiltIn, ORDER, Row, Slot};
+pub use ports::HarnessPorts;

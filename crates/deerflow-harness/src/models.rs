@@ -1,6 +1,6 @@
 //! The models of a process: configured ones, else those whose keys are in the environment, else the built-in offline one.
 
-use deerflow_config::{ModelProfile, ModelsSection};
+use deerflow_config::{ModelProfile, ModelsSection, Pricing};
 use deerflow_core::ChatModel;
 use deerflow_models::create_chat_model;
 use deerflow_offline::OfflineModel;
@@ -68,6 +68,9 @@ pub struct ModelEntry {
     pub supports_vision: bool,
     /// Can think first.
     pub supports_thinking: bool,
+    /// What it costs, if the configuration says; see [`deerflow_models::cost`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pricing: Option<Pricing>,
 }
 
 /// The models there are to choose from.
@@ -122,6 +125,19 @@ impl ModelCatalogue {
         create_chat_model(profile, &|name| (self.env)(name)).map_err(|error| unusable(error.to_string()))
     }
 
+    /// What the model of this name costs, if the configuration says.
+    #[must_use]
+    pub fn pricing(&self, name: &str) -> Option<&Pricing> {
+        self.profiles.iter().find(|p| p.name == name)?.pricing.as_ref()
+    }
+
+    /// Names of the models, in order; the offline one's when there is no other.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let names: Vec<String> = self.profiles.iter().map(|p| p.name.clone()).collect();
+        if names.is_empty() { vec![OFFLINE.to_owned()] } else { names }
+    }
+
     /// Every model, the default one marked.
     #[must_use]
     pub fn entries(&self) -> Vec<ModelEntry> {
@@ -141,6 +157,7 @@ impl ModelCatalogue {
                 default: at == default,
                 supports_vision: p.supports_vision,
                 supports_thinking: p.supports_thinking,
+                pricing: p.pricing.clone(),
             })
             .collect();
         if !entries.iter().any(|e| e.name == OFFLINE) {
@@ -155,8 +172,32 @@ impl ModelCatalogue {
                 default: self.profiles.is_empty(),
                 supports_vision: false,
                 supports_thinking: false,
+                pricing: None,
             });
         }
         entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn an_entry_says_what_its_model_costs() {
+        let configured = json!([
+            {"name": "a", "use": "openai", "model": "x", "pricing": {"currency": "CNY", "input_per_million": 2}},
+            {"name": "b", "use": "codex", "model": "y"}
+        ]);
+        let configured: ModelsSection = serde_json::from_value(configured).unwrap();
+        let catalogue = ModelCatalogue::new(&configured, Arc::new(|_| None));
+        let usage = deerflow_core::Usage::new(1_500, 0);
+        let cost = |name: &str| catalogue.pricing(name).map(|p| deerflow_models::cost(&usage, p).to_string());
+        assert_eq!((cost("a").as_deref(), cost("b"), cost("c")), (Some("0.003 CNY"), None, None));
+        let entries = catalogue.entries();
+        let shown: Vec<_> = entries.iter().map(|e| (e.provider.as_str(), e.pricing.is_some())).collect();
+        assert_eq!(shown, [("openai", true), ("codex", false), ("offline", false)]);
     }
 }

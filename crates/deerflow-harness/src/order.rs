@@ -8,17 +8,17 @@ use deerflow_agent::Middleware;
 
 /// A place of the order and the middleware type that belongs there.
 macro_rules! slots {
-    ($($slot:ident: $type:ty = $name:literal),+ $(,)?) => {
+    ($($slot:ident: $type:ty = $name:literal),+ ; $($more:ident = $other:literal),+ $(,)?) => {
         /// A place in [`ORDER`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each is the place of the middleware of that name")]
-        pub enum Slot { $($slot),+ }
+        pub enum Slot { $($slot,)+ $($more),+ }
 
         impl Slot {
             /// Class name of the middleware that belongs there.
             #[must_use]
             pub fn name(self) -> &'static str {
-                match self { $(Self::$slot => $name),+ }
+                match self { $(Self::$slot => $name,)+ $(Self::$more => $other),+ }
             }
         }
 
@@ -34,26 +34,44 @@ pub trait BuiltIn: Middleware {
 
 slots! {
     Goal: GoalMiddleware = "GoalMiddleware",
+    Steering: SteeringMiddleware = "SteeringMiddleware",
     InputSanitization: InputSanitizationMiddleware = "InputSanitizationMiddleware",
     ToolOutputBudget: ToolOutputBudgetMiddleware = "ToolOutputBudgetMiddleware",
+    ToolResultSanitization: ToolResultSanitizationMiddleware = "ToolResultSanitizationMiddleware",
+    PiiRedaction: PiiRedactionMiddleware = "PiiRedactionMiddleware",
     ThreadData: ThreadDataMiddleware = "ThreadDataMiddleware",
     Uploads: UploadsMiddleware = "UploadsMiddleware",
     Sandbox: SandboxMiddleware = "SandboxMiddleware",
     DanglingToolCall: DanglingToolCallMiddleware = "DanglingToolCallMiddleware",
     LlmErrorHandling: LlmErrorHandlingMiddleware = "LLMErrorHandlingMiddleware",
+    ToolReceipt: ToolReceiptMiddleware = "ToolReceiptMiddleware",
+    ArtifactResolution: ArtifactResolutionMiddleware = "ArtifactResolutionMiddleware",
+    Guardrail: GuardrailMiddleware = "GuardrailMiddleware",
+    SandboxAudit: SandboxAuditMiddleware = "SandboxAuditMiddleware",
+    ReadBeforeWrite: ReadBeforeWriteMiddleware = "ReadBeforeWriteMiddleware",
+    ToolProgress: ToolProgressMiddleware = "ToolProgressMiddleware",
     ToolErrorHandling: ToolErrorHandlingMiddleware = "ToolErrorHandlingMiddleware",
+    ArtifactCapture: ArtifactCaptureMiddleware = "ArtifactCaptureMiddleware",
     DynamicContext: DynamicContextMiddleware = "DynamicContextMiddleware",
+    DurableContext: DurableContextMiddleware = "DurableContextMiddleware",
+    Summarization: DeerFlowSummarizationMiddleware = "DeerFlowSummarizationMiddleware",
     DeferredToolPromotionAudit: DeferredToolPromotionAuditMiddleware = "DeferredToolPromotionAuditMiddleware",
     Todo: TodoMiddleware = "TodoMiddleware",
+    TokenUsage: TokenUsageMiddleware = "TokenUsageMiddleware",
     Title: TitleMiddleware = "TitleMiddleware",
+    ViewImage: ViewImageMiddleware = "ViewImageMiddleware",
     DeferredToolFilter: DeferredToolFilterMiddleware = "DeferredToolFilterMiddleware",
     SystemMessageCoalescing: SystemMessageCoalescingMiddleware = "SystemMessageCoalescingMiddleware",
+    HumanInTheLoop: HumanInTheLoopMiddleware = "DeerFlowHumanInTheLoopMiddleware",
     LoopDetection: LoopDetectionMiddleware = "LoopDetectionMiddleware",
+    TokenBudget: TokenBudgetMiddleware = "TokenBudgetMiddleware",
     StructuredResponse: crate::factory::StructuredResponseMiddleware = "StructuredResponseMiddleware",
     TerminalResponse: TerminalResponseMiddleware = "TerminalResponseMiddleware",
     ModelLengthFinishReason: ModelLengthFinishReasonMiddleware = "ModelLengthFinishReasonMiddleware",
     SafetyFinishReason: SafetyFinishReasonMiddleware = "SafetyFinishReasonMiddleware",
-    Clarification: ClarificationMiddleware = "ClarificationMiddleware",
+    Clarification: ClarificationMiddleware = "ClarificationMiddleware";
+    // The same type as the guardrail, in a place of its own.
+    Authorization = "GuardrailMiddleware[authorization]",
 }
 
 /// One row of the order.
@@ -79,6 +97,11 @@ pub const ORDER: &[Row] = &[
         "first in the list, so last at the end of a turn: it judges what is finished, and touches no request",
     ),
     row(
+        Slot::Steering,
+        "always",
+        "before all that prepares a model turn; at the end of a turn right before the goal, which yields to the user",
+    ),
+    row(
         Slot::InputSanitization,
         "always",
         "outermost around the model: every inner middleware and every retry sees fenced user input",
@@ -88,6 +111,16 @@ pub const ORDER: &[Row] = &[
         Slot::ToolOutputBudget,
         "tool_output.enabled",
         "outside all that rewrites results, so that it measures their final text",
+    ),
+    row(
+        Slot::ToolResultSanitization,
+        "always",
+        "inside the budget: text is neutralised before it is measured, saved or cut",
+    ),
+    row(
+        Slot::PiiRedaction,
+        "pii_redaction.enabled",
+        "innermost of the rewriters: sees results as they came, and requests already fenced",
     ),
     row(Slot::ThreadData, "always", "makes the folders that the next two look into"),
     row(Slot::Uploads, "always", "needs the folders; runs before the date takes over the message's id"),
@@ -103,9 +136,41 @@ pub const ORDER: &[Row] = &[
         "around every attempt of a call, inside the repair so that a retry sends the same request",
     ),
     row(
+        Slot::ToolReceipt,
+        "verification.receipts_enabled",
+        "outside every gate that answers in a tool's place: no call is without a receipt",
+    ),
+    row(
+        Slot::ArtifactResolution,
+        "tool_artifacts.enabled and .resolve_handles_in_args",
+        "before the gates: policies judge the real path, not a handle",
+    ),
+    row(
+        Slot::Authorization,
+        "authorization.enabled",
+        "asks who may call at all, before anything asks about the call itself",
+    ),
+    row(
+        Slot::Guardrail,
+        "guardrails.enabled with a policy",
+        "judges the call with its real arguments, before it has any effect",
+    ),
+    row(Slot::SandboxAudit, "always", "behind the policies and before the gates that count or lock"),
+    row(
+        Slot::ReadBeforeWrite,
+        "read_before_write.enabled",
+        "outside progress and error handling: a refusal is no failure of the tool",
+    ),
+    row(Slot::ToolProgress, "tool_progress.enabled", "outside error handling, whose stamps it reads"),
+    row(
         Slot::ToolErrorHandling,
         "always",
         "innermost of the gates: what a gate answers is stamped by the gate, what a tool fails with here",
+    ),
+    row(
+        Slot::ArtifactCapture,
+        "tool_artifacts.enabled",
+        "before durable context and compaction: handles outlive the results",
     ),
     row(Slot::DynamicContext, "always", "after uploads, whose block belongs to the message that moves"),
     // SkillActivation: with skills.
@@ -115,9 +180,25 @@ pub const ORDER: &[Row] = &[
         "outside the skills' tool policy: it reports what that has let through",
     ),
     // SkillToolPolicy: with skills.
+    row(
+        Slot::DurableContext,
+        "always",
+        "before compaction: it captures what compaction takes away, and shows what outlives it",
+    ),
+    row(
+        Slot::Summarization,
+        "summarization.enabled",
+        "after what must be captured first, before what adds to the history",
+    ),
     row(Slot::Todo, "in plan mode", "adds its reminders after what compacts the history"),
+    row(Slot::TokenUsage, "token_usage.enabled", "after the reply is there; before whoever counts it"),
     row(Slot::Title, "title.enabled", "after the answer is there"),
     // Memory, McpRouting: with those.
+    row(
+        Slot::ViewImage,
+        "the model takes images",
+        "after all that compacts the history: it adds to the request as it will be sent",
+    ),
     row(
         Slot::DeferredToolFilter,
         "with deferred tools",
@@ -128,6 +209,11 @@ pub const ORDER: &[Row] = &[
         "always",
         "innermost of those that change requests: nothing adds a system message after it",
     ),
+    row(
+        Slot::HumanInTheLoop,
+        "human_in_the_loop names tools",
+        "before the guards in the list, so after them in effect: nobody is asked about a call that will not run",
+    ),
     // SubagentLimit: with sub-agents.
     row(
         Slot::LoopDetection,
@@ -135,6 +221,11 @@ pub const ORDER: &[Row] = &[
         "before the tail guards in the list, so after them in effect: it judges calls that would really run",
     ),
     // Configured extensions: with those.
+    row(
+        Slot::TokenBudget,
+        "token_budget.enabled",
+        "counts what the tail guards have left of a reply, before loops are judged",
+    ),
     row(
         Slot::StructuredResponse,
         "with a response format (library)",

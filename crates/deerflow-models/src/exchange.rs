@@ -62,6 +62,11 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// The same with other secrets to keep out of error texts.
+    pub(crate) fn with_errors(&self, errors: ErrorContext) -> Self {
+        Self { transport: Arc::clone(&self.transport), errors, ..*self }
+    }
+
     fn head_timeout(&self) -> Duration {
         if self.streaming {
             self.chunk_timeout

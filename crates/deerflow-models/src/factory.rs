@@ -1,11 +1,14 @@
 //! From a profile to a model.
 
 use crate::anthropic::AnthropicModel;
+use crate::codex::{CodexModel, Credentials};
+use crate::construct::{Construction, ModelOverrides, bad, construct};
 use crate::errors::ErrorContext;
 use crate::exchange::Endpoint;
 use crate::openai::{OpenAiModel, dialect};
 use crate::record::Recorder;
 use crate::replay::Replay;
+use crate::responses::ResponsesModel;
 use crate::settings::{Settings, Timeouts};
 use crate::transport::{HttpTransport, Transport};
 use deerflow_config::{ModelProfile, Provider, ProviderKind, Secret, resolve_provider};
@@ -29,7 +32,20 @@ pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// - [`ModelErrorKind::BadRequest`]: the profile cannot be used as it is (provider, address, header, recording), or it is
 ///   that of the offline model, which is made elsewhere.
 pub fn create_chat_model(profile: &ModelProfile, env: EnvLookup<'_>) -> Result<Arc<dyn ChatModel>, ModelError> {
-    create(profile, env, None)
+    create(profile, &ModelOverrides::default(), env, None)
+}
+
+/// The same with what the caller (an agent of its own settings, say) wants otherwise than the profile says.
+///
+/// # Errors
+/// As [`create_chat_model`]; and [`ModelErrorKind::BadRequest`] when thinking is required of a profile that has settings for
+/// it and does not say that it can think.
+pub fn create_chat_model_with(
+    profile: &ModelProfile,
+    overrides: &ModelOverrides,
+    env: EnvLookup<'_>,
+) -> Result<Arc<dyn ChatModel>, ModelError> {
+    create(profile, overrides, env, None)
 }
 
 /// The same over a transport of one's own, in place of HTTP.
@@ -41,11 +57,12 @@ pub fn create_chat_model_over(
     env: EnvLookup<'_>,
     transport: Arc<dyn Transport>,
 ) -> Result<Arc<dyn ChatModel>, ModelError> {
-    create(profile, env, Some(transport))
+    create(profile, &ModelOverrides::default(), env, Some(transport))
 }
 
 fn create(
     profile: &ModelProfile,
+    overrides: &ModelOverrides,
     env: EnvLookup<'_>,
     transport: Option<Arc<dyn Transport>>,
 ) -> Result<Arc<dyn ChatModel>, ModelError> {
@@ -53,16 +70,13 @@ fn create(
         let kind = if profile.unset.is_empty() { ModelErrorKind::BadRequest } else { ModelErrorKind::Auth };
         return Err(ModelError::new(kind, why));
     }
-    let provider = profile.provider().map_err(|error| bad(profile, &error.to_string()).with_hint(error.help()))?;
-    match provider.kind {
-        ProviderKind::OpenAi | ProviderKind::Anthropic => over_http(profile, provider, env, transport),
+    let made = construct(profile, overrides)?;
+    made.report();
+    match made.provider.kind {
+        ProviderKind::OpenAi | ProviderKind::Anthropic | ProviderKind::Codex => over_http(&made, env, transport),
         ProviderKind::Replay => replay(profile),
         ProviderKind::Offline => Err(bad(profile, "the offline model is built in and not made from a provider")),
     }
-}
-
-fn bad(profile: &ModelProfile, what: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::BadRequest, format!("model `{}`: {what}", profile.name))
 }
 
 fn text_extra<'p>(profile: &'p ModelProfile, key: &str) -> Option<&'p str> {
@@ -82,15 +96,15 @@ fn replay(profile: &ModelProfile) -> Result<Arc<dyn ChatModel>, ModelError> {
     if matches!(provider.kind, ProviderKind::Replay | ProviderKind::Offline) {
         return Err(bad(profile, "the recording is not of a provider"));
     }
-    over_http(&recorded, provider, &|_| None, Some(Arc::new(replay)))
+    over_http(&construct(&recorded, &ModelOverrides::default())?, &|_| None, Some(Arc::new(replay)))
 }
 
 fn over_http(
-    profile: &ModelProfile,
-    provider: &'static Provider,
+    made: &Construction,
     env: EnvLookup<'_>,
     transport: Option<Arc<dyn Transport>>,
 ) -> Result<Arc<dyn ChatModel>, ModelError> {
+    let (profile, provider) = (&made.profile, made.provider);
     let base = profile.effective_base_url().ok_or_else(|| bad(profile, "it has no `base_url`"))?;
     let base: Url = base.parse().map_err(|error| bad(profile, &format!("`base_url` is not an address: {error}")))?;
     if base.cannot_be_a_base() || !matches!(base.scheme(), "http" | "https") {
@@ -98,9 +112,11 @@ fn over_http(
     }
     let suffix = match provider.kind {
         ProviderKind::Anthropic => "v1/messages",
+        ProviderKind::Codex => "responses",
+        ProviderKind::OpenAi if made.responses => "responses",
         _ => "chat/completions",
     };
-    let url = method_url(&base, suffix);
+    let url = method_url(&without_method(base.clone(), suffix), suffix);
     let dialect = match text_extra(profile, "dialect") {
         Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
         None => dialect::choose(provider.dialect(), &base, &profile.model),
@@ -121,11 +137,11 @@ fn over_http(
     };
     let own_service =
         profile.base_url.is_none() && provider.default_base_url.is_some_and(|url| url.starts_with("https"));
-    if key.is_none() && own_service {
+    if key.is_none() && own_service && provider.kind != ProviderKind::Codex {
         return Err(errors.error(ModelErrorKind::Auth, "there is no key").with_hint(errors.key_hint()));
     }
     let headers = headers(profile, provider.kind, &url, key.as_ref())?;
-    let settings = Settings::new(profile, provider.name);
+    let settings = Settings::of(made);
     let timeouts = Timeouts::new(profile);
     let mut transport = transport.unwrap_or_else(|| Arc::new(HttpTransport::new(timeouts.connect, errors.clone())));
     if let Some(path) = text_extra(profile, "record_to") {
@@ -136,15 +152,18 @@ fn over_http(
         errors,
         chunk_timeout: timeouts.chunk,
         total_timeout: timeouts.total,
-        streaming: settings.streaming,
+        // Codex streams, whatever the profile says.
+        streaming: settings.streaming || provider.kind == ProviderKind::Codex,
     });
-    if provider.kind == ProviderKind::Anthropic {
-        return Ok(Arc::new(AnthropicModel { settings, url, headers, endpoint }));
-    }
-    if profile.use_responses_api == Some(true) {
-        tracing::warn!(model = %profile.name, "`use_responses_api` is not supported: using chat completions");
-    }
-    Ok(Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }))
+    Ok(match provider.kind {
+        ProviderKind::Anthropic => Arc::new(AnthropicModel { settings, url, headers, endpoint }),
+        ProviderKind::Codex => {
+            let credentials = Credentials::find(key.as_ref(), env, &profile.name)?;
+            Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
+        }
+        _ if made.responses => Arc::new(ResponsesModel { settings, url, headers, endpoint }),
+        _ => Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }),
+    })
 }
 
 /// The address without its user and password, and the secret among them: a user without a password is a token.
@@ -155,6 +174,17 @@ fn without_user(url: &Url) -> (Url, Option<String>) {
     let _ = shown.set_password(None);
     let user = Some(url.username()).filter(|user| !user.is_empty());
     (shown, url.password().or(user).map(str::to_owned))
+}
+
+/// `base` without the method of chat completions, which people copy along, where another one is to be called.
+fn without_method(mut base: Url, suffix: &str) -> Url {
+    let path = base.path().trim_end_matches('/');
+    if suffix == "responses"
+        && let Some(path) = path.strip_suffix("/chat/completions").map(str::to_owned)
+    {
+        base.set_path(&path);
+    }
+    base
 }
 
 /// The address of a method below `base`, unless `base` is it already. A query (`api-version`) stays.
@@ -210,7 +240,12 @@ fn headers(
         value.set_sensitive(true);
         Ok::<_, ModelError>(value)
     };
-    if let Some(key) = key.map(|key| key.expose().trim()) {
+    if kind == ProviderKind::Codex {
+        // Who asks is said with each request: the login changes while we run.
+        headers.insert("openai-beta", HeaderValue::from_static("responses=experimental"));
+        headers.insert("originator", HeaderValue::from_static("deerflow"));
+        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
+    } else if let Some(key) = key.map(|key| key.expose().trim()) {
         // A token of a subscription is a bearer token, also at Anthropic.
         let token = key.starts_with("sk-ant-oat");
         if kind == ProviderKind::Anthropic && !token {

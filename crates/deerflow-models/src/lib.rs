@@ -4,6 +4,9 @@
 //! people (errors, logs, recordings) holds a key. Adapters make one attempt; retrying belongs to the harness.
 
 mod anthropic;
+mod codex;
+mod construct;
+mod cost;
 mod env;
 mod errors;
 mod exchange;
@@ -13,11 +16,14 @@ mod lenient;
 mod openai;
 mod record;
 mod replay;
+mod responses;
 mod settings;
 #[doc(hidden)]
 pub mod testing;
 mod transport;
 
+pub use construct::ModelOverrides;
+pub use cost::{Cost, cost};
 pub use env::models_from_env;
-pub use factory::{EnvLookup, create_chat_model, create_chat_model_over};
+pub use factory::{EnvLookup, create_chat_model, create_chat_model_over, create_chat_model_with};
 pub use transport::{Transport, WireRequest, WireResponse};

@@ -1,42 +1,10 @@
 //! What a profile says, as the adapters need it.
 
+use crate::construct::{BLOCKS, Construction};
 use deerflow_config::ModelProfile;
 use deerflow_core::{JsonMap, ModelInfo};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
-
-/// Keys that steer us and are not sent.
-const NOT_SENT: &[&str] = &[
-    "auto_thinking_budget",
-    "betas",
-    "cache",
-    "connect_timeout",
-    "cumulative_stream_usage",
-    "dialect",
-    "disable_streaming",
-    "enable_prompt_caching",
-    "gemini_api_key",
-    "google_api_key",
-    "include",
-    "max_completion_tokens",
-    "model_kwargs",
-    "n",
-    "organization",
-    "path",
-    "prompt_cache_size",
-    "reasoning_effort",
-    "record_to",
-    "recording",
-    "rules",
-    "stream",
-    "stream_options",
-    "stream_usage",
-    "streaming",
-    "tags",
-    "tool_calls_in_text",
-    "truncation",
-    "verbose",
-];
 
 /// A profile, digested.
 #[derive(Debug, Clone)]
@@ -54,57 +22,94 @@ pub(crate) struct Settings {
     pub(crate) thinking_on: JsonMap,
     /// Body keys when thinking is off; empty when the profile says nothing.
     pub(crate) thinking_off: JsonMap,
+    /// Whether those are the counterpart of what turns thinking on, not the profile's own.
+    pub(crate) off_is_derived: bool,
     /// `tool_calls_in_text`, if the profile has it.
     pub(crate) text_calls: Option<bool>,
     pub(crate) prompt_caching: bool,
+    /// What a Responses reply should include besides what is needed.
+    pub(crate) include: Vec<String>,
+    /// Whether the Responses service may cut an overlong history.
+    pub(crate) truncation: Option<String>,
+    /// Whether a Responses reply is kept as content blocks (`output_version: responses/v1`).
+    pub(crate) content_blocks: bool,
 }
 
 impl Settings {
-    pub(crate) fn new(profile: &ModelProfile, provider: &str) -> Self {
+    pub(crate) fn of(made: &Construction) -> Self {
+        let profile = &made.profile;
         let extras = &profile.extras.0;
         let flag = |key: &str| extras.get(key).and_then(Value::as_bool);
-        let mut body: JsonMap = extras
-            .iter()
-            .filter(|(key, _)| !NOT_SENT.contains(&key.as_str()))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect();
-        if let Some(Value::Object(more)) = extras.get("model_kwargs") {
-            merge(&mut body, more);
-        }
-        if let Some(more) = &profile.extra_body {
-            merge(&mut body, more);
-        }
-        if let Some(temperature) = profile.temperature {
-            body.insert("temperature".into(), json!(temperature));
-        }
-        let enabled = enabled_settings(profile);
+        let number = |key: &str| extras.get(key).and_then(Value::as_u64);
+        let text = |key: &str| extras.get(key).and_then(Value::as_str).map(str::to_owned);
         let text_calls = extras.get("tool_calls_in_text").and_then(|value| match value {
             Value::Bool(flag) => Some(*flag),
             Value::String(text) => Some(text == "auto"),
             _ => None,
         });
+        let include = extras.get("include").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Self {
             info: ModelInfo {
                 name: profile.name.clone(),
-                provider: provider.to_owned(),
+                provider: made.provider.name.to_owned(),
                 model: profile.model.clone(),
                 context_window: profile.context_window.map(|window| u64::from(window.get())),
                 supports_vision: profile.supports_vision,
                 supports_thinking: profile.supports_thinking,
+                max_retries: profile.max_retries,
             },
             streaming: flag("stream").or(flag("streaming")).unwrap_or(true) && flag("disable_streaming") != Some(true),
             stream_usage: flag("stream_usage").unwrap_or(true),
             max_tokens: profile
                 .max_tokens
                 .map(u64::from)
-                .or_else(|| extras.get("max_completion_tokens").and_then(Value::as_u64)),
+                .or_else(|| number("max_completion_tokens"))
+                .or_else(|| number("max_output_tokens")),
             supports_effort: profile.supports_reasoning_effort,
-            effort: extras.get("reasoning_effort").and_then(Value::as_str).map(str::to_owned),
-            thinking_off: disabled_settings(profile, &enabled),
-            thinking_on: lift_extra_body(enabled),
-            body,
+            effort: text("reasoning_effort"),
+            thinking_off: made.thinking_off.clone(),
+            off_is_derived: made.off_is_derived,
+            thinking_on: made.thinking_on.clone(),
+            body: made.body.clone(),
             text_calls,
             prompt_caching: flag("enable_prompt_caching").unwrap_or(true),
+            include: include.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            truncation: text("truncation"),
+            content_blocks: profile.output_version.as_deref() == Some(BLOCKS),
+        }
+    }
+
+    /// Those of a profile without overrides, for a provider of that name.
+    #[cfg(test)]
+    pub(crate) fn new(profile: &ModelProfile, provider: &str) -> Self {
+        let mut profile = profile.clone();
+        if profile.provider().is_err() {
+            // Some dialects are no providers.
+            profile.use_ = "openai".to_owned();
+        }
+        let mut settings = Self::of(&crate::construct::construct(&profile, &Default::default()).unwrap());
+        settings.info.provider = provider.to_owned();
+        settings
+    }
+
+    /// The profile's body keys for thinking that is on or off. Turning off is allowed to a model that does not think; it is
+    /// what a hybrid one needs.
+    pub(crate) fn switch(&self, on: bool) -> JsonMap {
+        match (on, self.info.supports_thinking) {
+            (true, true) => self.thinking_on.clone(),
+            (true, false) => JsonMap::new(),
+            (false, _) => self.thinking_off.clone(),
+        }
+    }
+
+    /// Puts `switch`, which turns thinking on or off, over `body`. What the profile says for it replaces a key of the same
+    /// name as it is; what was derived goes into the block of that name, since it only turns something off in there.
+    pub(crate) fn put_switch(&self, body: &mut JsonMap, switch: &JsonMap, on: bool) {
+        let own = if on { !self.thinking_on.is_empty() } else { !self.off_is_derived && !self.thinking_off.is_empty() };
+        if own {
+            body.extend(switch.iter().map(|(key, value)| (key.clone(), value.clone())));
+        } else {
+            merge(body, switch);
         }
     }
 
@@ -115,6 +120,10 @@ impl Settings {
             return None;
         }
         let set = thinking.get("reasoning_effort").and_then(Value::as_str).map(str::to_owned);
+        // The effort that goes with no thinking stands, whatever a request asks.
+        if self.off_is_derived && set.is_some() && *thinking == self.thinking_off {
+            return set;
+        }
         asked.map(str::to_owned).or(set).or_else(|| self.effort.clone())
     }
 }
@@ -137,47 +146,8 @@ impl Timeouts {
     }
 }
 
-fn enabled_settings(profile: &ModelProfile) -> JsonMap {
-    let mut settings = profile.when_thinking_enabled.clone().unwrap_or_default();
-    if let Some(thinking) = &profile.thinking {
-        let slot = settings.entry("thinking").or_insert_with(|| json!({}));
-        if let Value::Object(slot) = slot {
-            merge(slot, thinking);
-        }
-    }
-    settings
-}
-
-/// What turns thinking off: what the profile says, else the counterpart of what turns it on.
-fn disabled_settings(profile: &ModelProfile, enabled: &JsonMap) -> JsonMap {
-    if let Some(explicit) = &profile.when_thinking_disabled {
-        return lift_extra_body(explicit.clone());
-    }
-    let extra = enabled.get("extra_body");
-    if extra.and_then(|extra| extra.pointer("/thinking/type")).is_some() {
-        return object(json!({"thinking": {"type": "disabled"}, "reasoning_effort": "minimal"}));
-    }
-    if let Some(Value::Object(template)) = extra.and_then(|extra| extra.get("chat_template_kwargs")) {
-        let off: JsonMap = ["thinking", "enable_thinking"]
-            .iter()
-            .filter(|key| template.contains_key(**key))
-            .map(|key| ((*key).to_owned(), Value::Bool(false)))
-            .collect();
-        if !off.is_empty() {
-            return object(json!({ "chat_template_kwargs": off }));
-        }
-    }
-    if let Some(Value::Bool(_)) = extra.and_then(|extra| extra.get("enable_thinking")) {
-        return object(json!({"enable_thinking": false}));
-    }
-    if enabled.get("thinking").and_then(|thinking| thinking.get("type")).is_some() {
-        return object(json!({"thinking": {"type": "disabled"}}));
-    }
-    JsonMap::new()
-}
-
 /// `extra_body` is how a Python client is told to send further keys; on the wire they stand beside the others.
-fn lift_extra_body(mut settings: JsonMap) -> JsonMap {
+pub(crate) fn lift_extra_body(mut settings: JsonMap) -> JsonMap {
     if let Some(Value::Object(more)) = settings.remove("extra_body") {
         merge(&mut settings, &more);
     }
@@ -201,48 +171,5 @@ pub(crate) fn object(value: Value) -> JsonMap {
     match value {
         Value::Object(map) => map,
         _ => JsonMap::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pretty_assertions::assert_eq;
-
-    fn settings(extra: Value) -> Settings {
-        let mut base = object(json!({"name": "m", "use": "openai", "model": "x"}));
-        merge(&mut base, &object(extra));
-        Settings::new(&serde_json::from_value(Value::Object(base)).unwrap(), "openai")
-    }
-
-    #[test]
-    fn turning_thinking_off_mirrors_what_turns_it_on() {
-        let off = |enabled: Value| Value::Object(settings(json!({"when_thinking_enabled": enabled})).thinking_off);
-        assert_eq!(
-            off(json!({"extra_body": {"thinking": {"type": "enabled"}}})),
-            json!({"thinking": {"type": "disabled"}, "reasoning_effort": "minimal"})
-        );
-        assert_eq!(
-            off(json!({"extra_body": {"chat_template_kwargs": {"enable_thinking": true}}})),
-            json!({"chat_template_kwargs": {"enable_thinking": false}})
-        );
-        assert_eq!(
-            off(json!({"thinking": {"type": "enabled", "budget_tokens": 1}})),
-            json!({"thinking": {"type": "disabled"}})
-        );
-        assert_eq!(off(json!({"reasoning_effort": "high"})), json!({}));
-        let explicit = settings(json!({"when_thinking_disabled": {"extra_body": {"a": 1}}}));
-        assert_eq!(Value::Object(explicit.thinking_off), json!({"a": 1}));
-    }
-
-    #[test]
-    fn thinking_merges_into_the_enabled_settings_and_extra_body_into_the_body() {
-        let got = settings(json!({
-            "thinking": {"type": "enabled"}, "when_thinking_enabled": {"thinking": {"budget_tokens": 5}},
-            "extra_body": {"a": {"b": 1}}, "model_kwargs": {"a": {"c": 2}}, "top_p": 0.5, "record_to": "x", "streaming": false
-        }));
-        assert_eq!(Value::Object(got.thinking_on), json!({"thinking": {"budget_tokens": 5, "type": "enabled"}}));
-        assert_eq!(Value::Object(got.body), json!({"top_p": 0.5, "a": {"c": 2, "b": 1}}));
-        assert!(!got.streaming);
     }
 }

@@ -1,13 +1,12 @@
 //! What is asked for, and in which language to answer.
 
-use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
+use crate::lexicon::{cue, entries, has, is_han, is_listed, stem, words};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// `name | English | Chinese`, one a line.
 static WORDING: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    let lines = include_str!("wording.txt").lines().filter_map(|line| line.split_once(" | "));
-    lines.map(|(name, both)| (name, both.split(" | ").collect())).collect()
+    entries(include_str!("wording.txt"), " | ").map(|(name, both)| (name, both.split(" | ").collect())).collect()
 });
 
 /// Tasks: each names a cue and the heading of the main part. The first whose cue fits is taken.
@@ -17,9 +16,8 @@ pub(crate) const LIST: &str = "list";
 pub(crate) const SUMMARY: &str = "summary";
 pub(crate) const QUESTION: &str = "question";
 const TASKS: [&str; 4] = [REASONS, COMPARE, LIST, SUMMARY];
-/// What a question may want to know: its cue, and that of an answer.
-const WANTED: [(&str, &str); 4] =
-    [("how-long", "duration"), ("how-many", "number"), ("who", "person"), ("when", "date")];
+/// What a question may want to know: the cue of an answer; that of the question has `-asked` at its end.
+const WANTED: [&str; 4] = ["duration", "number", "person", "date"];
 
 /// The request, as far as rules see it.
 pub(crate) struct Ask {
@@ -39,14 +37,9 @@ impl Ask {
         let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or(QUESTION);
         let own = cue("named-file").replace_all(text, " ");
         let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
-        let terms = terms.filter(|(stem, _)| !is_listed("task", stem)).collect();
-        let wanted = WANTED.iter().find(|(asks, _)| task == QUESTION && has(asks, text)).map(|(_, told)| *told);
+        let terms = terms.filter(|(stem, _)| !is_listed("generic.task", stem)).collect();
+        let wanted = WANTED.into_iter().find(|kind| task == QUESTION && has(&format!("{kind}-asked"), text));
         Self { text: text.to_owned(), task, chinese: han * 2 > letters, wanted, terms }
-    }
-
-    /// Whether the request has this cue.
-    pub(crate) fn is(&self, cue: &str) -> bool {
-        has(cue, &self.text)
     }
 
     /// The wording of that name in the language of the request.

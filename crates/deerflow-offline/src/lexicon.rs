@@ -1,36 +1,37 @@
-//! Words and cues the rules know, and how words are cut and reduced.
+//! Words, cues and wordings the rules know, and how words are cut and reduced.
 
 use regex::Regex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// `name = pattern`, one a line, in letters of either size. Word boundaries are ASCII ones: Unicode ones are slow on text
 /// in other scripts.
 #[expect(clippy::expect_used, reason = "every pattern is a literal, and the tests compile each of them")]
 static CUES: LazyLock<BTreeMap<&str, Regex>> = LazyLock::new(|| {
-    let lines = include_str!("cues.txt").lines().filter_map(|line| line.split_once(" = "));
     let pattern = |text: &str| Regex::new(&format!("(?i){}", text.replace(r"\b", r"(?-u:\b)")));
-    lines.map(|(name, text)| (name, pattern(text).expect("a literal pattern compiles"))).collect()
+    let cues = entries(include_str!("cues.txt"), " = ");
+    cues.map(|(name, text)| (name, pattern(text).expect("a literal pattern compiles"))).collect()
 });
-/// `list: word word …`, one a line.
-static LISTS: LazyLock<Vec<(&str, Vec<&str>)>> = LazyLock::new(|| {
-    let lines = include_str!("lexicon.txt").lines().filter_map(|line| line.split_once(':'));
-    lines.map(|(list, words)| (list, words.split_whitespace().collect())).collect()
-});
-/// Words of a line `same` or `subject`, and their stems, all count as the first.
-static GROUPS: LazyLock<BTreeMap<String, &str>> = LazyLock::new(|| {
-    let groups = LISTS.iter().filter(|(list, _)| matches!(*list, "same" | "subject"));
-    let pairs = groups.flat_map(|(_, words)| words.iter().map(|word| (*word, words[0])));
-    pairs.flat_map(|(word, first)| [(word.to_owned(), first), (cut(word), first)]).collect()
-});
-/// Words of each list, as written and reduced.
-static WORDS: LazyLock<BTreeMap<&str, BTreeSet<String>>> = LazyLock::new(|| {
-    let mut lists: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for (list, words) in &*LISTS {
-        lists.entry(list).or_default().extend(words.iter().flat_map(|word| [(*word).to_owned(), stem(word)]));
+/// `list: word word …`, one a line: for each word, as written and without its ending, the lists that have it and the first
+/// word of its line.
+static WORDS: LazyLock<BTreeMap<String, Vec<(&str, &str)>>> = LazyLock::new(|| {
+    let mut lists: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
+    for (list, line) in entries(include_str!("lexicon.txt"), ": ") {
+        let first = line.split(' ').next().unwrap_or_default();
+        for form in line.split(' ').flat_map(|word| [word.to_owned(), cut(word)]) {
+            lists.entry(form).or_default().push((list, first));
+        }
     }
     lists
 });
+/// `ending=what stands for it`; the first that fits is cut.
+const ENDINGS: &str = "'s= ’s= ies=y ss=ss us=us is=is pped=p pping=p tted=t tting=t nned=n nning=n gged=g gging=g dded=d \
+                       dding=d mmed=m mming=m rring=r rred=r ings= ing= ed= es= s= e=";
+
+/// The lines of a data file, each cut at its first `mark`.
+pub(crate) fn entries(data: &'static str, mark: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    data.lines().filter_map(move |line| line.split_once(mark))
+}
 
 /// The pattern of that name. The tests look up each name that the code has.
 pub(crate) fn cue(name: &str) -> &'static Regex {
@@ -42,35 +43,32 @@ pub(crate) fn has(name: &str, text: &str) -> bool {
     cue(name).is_match(text)
 }
 
-/// Whether the list has this word in small letters, or this stem.
+/// Whether the list, or one under it (`generic.task` is under `generic`), has this word or stem.
 pub(crate) fn is_listed(list: &str, word: &str) -> bool {
-    WORDS[list].contains(word.to_lowercase().as_str())
-}
-
-/// Whether the stem is too general to name a theme.
-pub(crate) fn is_generic(stem: &str) -> bool {
-    is_listed("generic", stem) || is_listed("task", stem)
+    WORDS.get(&word.to_lowercase()).is_some_and(|lists| lists.iter().any(|(name, _)| name.starts_with(list)))
 }
 
 pub(crate) fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// A word reduced to what its forms, and words of about the same meaning, share.
+/// A word reduced to what its forms, and words of about the same meaning, share: the words of a line `same` or `subject`
+/// all count as its first.
 pub(crate) fn stem(word: &str) -> String {
     let word = word.to_lowercase();
     let base = cut(&word);
-    GROUPS.get(&word).or_else(|| GROUPS.get(&base)).map_or(base.clone(), |first| (*first).to_owned())
+    let mut lists = [&word, &base].into_iter().filter_map(|form| WORDS.get(form)).flatten();
+    let group = lists.find(|(list, _)| matches!(*list, "same" | "subject"));
+    group.map_or(base.clone(), |(_, first)| (*first).to_owned())
 }
 
 /// A word in small letters without its ending: `deliveries` and `delivery` come to the same.
 fn cut(word: &str) -> String {
-    let endings = LISTS.iter().filter(|(list, _)| *list == "ending").flat_map(|(_, endings)| endings);
-    let mut cut = endings.filter_map(|ending| {
+    let replaced = |ending: &str| {
         let (end, put) = ending.split_once('=')?;
         word.strip_suffix(end).filter(|start| start.len() > 2).map(|start| format!("{start}{put}"))
-    });
-    cut.next().unwrap_or(word.to_owned())
+    };
+    ENDINGS.split(' ').find_map(replaced).unwrap_or(word.to_owned())
 }
 
 /// The words of a text as written, without numbers and stop words; a run of Han characters gives its bigrams.
@@ -88,10 +86,6 @@ pub(crate) fn words(text: &str) -> Vec<&str> {
 }
 
 /// [`words`], reduced.
-pub(crate) fn tokens(text: &str) -> Vec<String> {
-    words(text).into_iter().map(stem).collect()
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = String> {
+    words(text).into_iter().map(stem)
 }
-
-#[cfg(test)]
-#[path = "lexicon_tests.rs"]
-mod tests;

@@ -21,6 +21,8 @@ mod lexicon;
 mod next;
 mod report;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod themes;
 mod units;
 

@@ -1,13 +1,13 @@
 //! The report, its name, and what is said in the chat.
 
 use crate::ask::{Ask, COMPARE, LIST};
-use crate::conversation::{Document, file_name};
-use crate::corpus::Corpus;
-use crate::findings::{FIGURES, Findings, OPEN};
+use crate::conversation::Document;
+use crate::findings::Findings;
 use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
 use crate::themes::{Theme, capital};
-use crate::units::Table;
+use crate::units::Unit;
 use deerflow_core::text;
+use std::ops::Range;
 
 /// Rows and columns of a table that are shown.
 const MAX_ROWS: usize = 20;
@@ -16,36 +16,34 @@ const MAX_COLUMNS: usize = 12;
 const MAX_POINTS: usize = 6;
 
 /// `sales review`: what the report is about, as far as the file's name tells, and what it is.
-fn subject_and_kind(ask: &Ask, uploads: &[String]) -> String {
-    let kind = cue("deliverable").find_iter(&ask.text).last().map_or(ask.say("kind"), |kind| kind.as_str());
-    let name = uploads.first().map_or("", |path| file_name(path));
+fn subject_and_kind(found: &Findings) -> String {
+    let kind = cue("deliverable").find_iter(&found.ask.text).last().map_or(found.ask.say("kind"), |kind| kind.as_str());
+    let name = found.documents[0].name();
     let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
-    let telling = |word: &&str| !is_listed("task", &stem(word)) && !is_listed("dull", word);
-    let mut words: Vec<&str> = words(&name).into_iter().filter(telling).take(3).collect();
+    let telling = |word: &&str| !is_listed("generic.task", &stem(word)) && !is_listed("dull", word) && *word != kind;
+    let mut subject: Vec<&str> = words(&name).into_iter().filter(telling).take(3).collect();
     if name.contains(is_han) {
-        words = vec![text::head(name.trim(), 20)];
+        subject = vec![text::head(name.trim(), 20)];
     }
-    words.retain(|word| *word != kind);
-    words.push(kind);
-    words.join(" ").to_lowercase()
+    [subject, vec![kind]].concat().join(" ").to_lowercase()
 }
 
 /// Where the report goes: the name in the request, else one made of subject and kind.
-pub(crate) fn path(ask: &Ask, uploads: &[String]) -> String {
-    let attached = |name: &String| uploads.iter().any(|path| file_name(path) == name);
-    let named = cue("named-file").captures_iter(&ask.text).map(|found| found[1].to_owned());
-    let name = named.into_iter().find(|name| !attached(name));
-    let name = name.unwrap_or_else(|| format!("{}.md", subject_and_kind(ask, uploads)));
+pub(crate) fn path(found: &Findings) -> String {
+    let attached = |name: &&str| found.documents.iter().any(|document| document.name() == *name);
+    let named = cue("named-file").captures_iter(&found.ask.text).filter_map(|found| found.get(1));
+    let named = named.map(|name| name.as_str()).find(|name| !attached(name)).map(str::to_owned);
+    let name = named.unwrap_or_else(|| subject_and_kind(found) + ".md");
     format!("/mnt/user-data/outputs/{}", name.replace(' ', "-"))
 }
 
 /// The whole report in Markdown.
-pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
+pub(crate) fn write(found: &Findings) -> String {
     let ask = found.ask;
-    let title = capital(&subject_and_kind(ask, uploads));
+    let title = capital(&subject_and_kind(found));
     let request = text::ellipsis(&ask.text.split_whitespace().collect::<Vec<_>>().join(" "), 300);
     let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), title)];
-    out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), found.names()));
+    out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), names(found)));
     let mut section = |heading: &str, lines: Vec<String>| {
         let text = lines.join("\n");
         if !text.trim().is_empty() {
@@ -54,99 +52,81 @@ pub(crate) fn write(found: &Findings, uploads: &[String]) -> String {
     };
     section(ask.task, main_part(found, usize::MAX));
     for (name, quotes) in &found.sections {
-        let more = match *name {
-            FIGURES => found.tables.iter().map(|at| table(found, *at)).collect(),
-            OPEN => [gaps(found), vec![format!("- {}", ask.say("by-rules"))]].concat(),
-            _ => Vec::new(),
-        };
-        section(name, bullets(found, quotes).into_iter().chain(more).collect());
+        let mut lines: Vec<String> = quotes.iter().map(|at| format!("- {}", found.quote(*at))).collect();
+        match *name {
+            "figures" => lines.extend(found.tables.iter().map(|at| shown(found, at))),
+            "open" => lines.extend(gaps(found).into_iter().chain([format!("- {}", ask.say("by-rules"))])),
+            _ => {}
+        }
+        section(name, lines);
     }
-    section("not-used", failures(found.documents));
+    section("not-used", failures(&found.failed));
     out.join("\n") + "\n"
 }
 
-fn bullets(found: &Findings, quotes: &[usize]) -> Vec<String> {
-    quotes.iter().map(|at| format!("- {}", found.quote(*at))).collect()
+fn names(found: &Findings) -> String {
+    found.documents.iter().map(|document| document.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn failures(documents: &[Document]) -> Vec<String> {
-    let failed = documents.iter().filter_map(|document| Some((&document.name, document.failure.as_ref()?)));
+fn failures(documents: &[&Document]) -> Vec<String> {
+    let failed = documents.iter().filter_map(|document| Some((document.name(), document.failure.as_ref()?)));
     failed.map(|(name, why)| format!("- {name}: {why}")).collect()
 }
 
 /// The themes with up to so many quotes of each.
 fn main_part(found: &Findings, each: usize) -> Vec<String> {
+    let ask = found.ask;
     let mut lines = Vec::new();
     for (theme, number) in found.themes.iter().zip(1..) {
-        let mut quotes: Vec<usize> = theme.quotes.iter().take(each).copied().collect();
-        if theme.mentions > 0 {
-            let mentions = found.ask.say_of("mentions", &theme.mentions.to_string());
-            lines.push(format!("\n### {number}. {} ({mentions})\n", theme.title));
-        } else {
-            quotes.sort_by_key(|at| if found.ask.wanted.is_some() { 0 } else { *at });
-            lines.push(format!("\n### {}\n", theme.title).replace("\n### \n", ""));
-        }
-        lines.extend(row(found, theme).map(|row| format!("- {row}")));
-        lines.extend(bullets(found, &quotes));
-        lines
-            .extend((quotes.is_empty() && theme.row.is_none()).then(|| format!("- {}", found.ask.say("nothing-here"))));
+        lines.extend(match theme.mentions {
+            0 if theme.title.is_empty() => None,
+            0 => Some(format!("\n### {}\n", theme.title)),
+            many => Some(format!("\n### {number}. {} ({})\n", theme.title, ask.say_of("mentions", &many.to_string()))),
+        });
+        let mut best: Vec<usize> = theme.quotes.iter().take(each).copied().collect();
+        best.sort_by_key(|at| if theme.mentions > 0 || ask.wanted.is_some() { 0 } else { *at });
+        lines.extend(best.iter().map(|at| format!("- {}", member(found, theme, *at))));
+        lines.extend(best.is_empty().then(|| format!("- {}", ask.say("nothing-here"))));
     }
-    if lines.is_empty() { no_sentence(found) } else { lines }
+    lines
 }
 
-/// The table row that gives the theme.
-fn row(found: &Findings, theme: &Theme) -> Option<String> {
-    let (rest, at) = theme.row.as_ref()?;
-    let table = &found.corpus.tables[*at];
-    Some(format!("{rest} {}", found.cite(table.source, &table.place)))
+/// A quote of the theme; a table row that gives its title goes on from there.
+fn member(found: &Findings, theme: &Theme, at: usize) -> String {
+    let quote = found.quote(at);
+    quote.split_once(&format!(": {}; ", theme.title)).map_or(quote.clone(), |(_, rest)| rest.to_owned())
 }
 
-/// What stands for sentences where there are none: each table, named once.
-fn no_sentence(found: &Findings) -> Vec<String> {
-    let line = |at: &usize| {
-        let table = &found.corpus.tables[*at];
-        let rows = found.ask.say_of("rows", &(table.rows.len() - 1).to_string());
-        format!("- {}: {}; {rows}", caption(found, table), table.rows[0].join(", "))
+/// The start of a table.
+fn shown(found: &Findings, table: &Range<usize>) -> String {
+    let row = |unit: &Unit| {
+        let cells: Vec<&str> = unit.cells.iter().take(MAX_COLUMNS).map(|cell| text::head(cell, 80)).collect();
+        format!("| {} |", cells.join(" | "))
     };
-    let lines = found.tables.iter().map(line);
-    let why = if found.off_topic { "off-topic" } else { "no-sentence" };
-    if found.tables.is_empty() { vec![found.ask.say(why).to_owned()] } else { lines.collect() }
-}
-
-fn caption(found: &Findings, table: &Table) -> String {
-    format!("{} {}", found.ask.say("table"), found.cite(table.source, &table.place))
-}
-
-fn table(found: &Findings, at: usize) -> String {
-    let table = &found.corpus.tables[at];
-    let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).min(MAX_COLUMNS);
-    let row = |cells: &Vec<String>| {
-        let cells = (0..width).map(|at| cells.get(at).map_or("", |cell| text::head(cell, 80)));
-        format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
-    };
-    let mut lines: Vec<String> = table.rows.iter().take(MAX_ROWS + 1).map(row).collect();
-    lines.insert(1, format!("|{}", " --- |".repeat(width)));
-    if table.rows.len() > MAX_ROWS + 1 {
-        lines.push(format!("\n{}", found.ask.say_of("more-rows", &(table.rows.len() - MAX_ROWS - 1).to_string())));
-    }
-    format!("\n{}\n\n{}", caption(found, table), lines.join("\n"))
+    let units = &found.corpus.units[table.clone()];
+    let mut lines: Vec<String> = units.iter().take(MAX_ROWS + 1).map(row).collect();
+    lines.insert(1, format!("|{}", " --- |".repeat(units[0].cells.len().min(MAX_COLUMNS))));
+    let more = units.len().saturating_sub(MAX_ROWS + 1);
+    lines.extend((more > 0).then(|| format!("\n{}", found.ask.say_of("more-rows", &more.to_string()))));
+    format!("\n{} {}\n\n{}", found.ask.say("table"), found.cite(table.start), lines.join("\n"))
 }
 
 /// What the report or the answer does not have, said plainly.
 fn gaps(found: &Findings) -> Vec<String> {
-    let (ask, documents) = (found.ask, found.documents.iter().filter(|document| document.failure.is_none()));
+    let ask = found.ask;
+    let beyond = ["translation", "advice"].into_iter().filter(|part| has(part, &ask.text));
+    let mut gaps: Vec<String> = beyond.map(|part| ask.say_of("beyond", ask.say(part))).collect();
     // Pairs of Han characters are too often no words.
-    let missing = (!found.missing.is_empty() && !ask.chinese).then(|| ask.say_of("missing", &found.missing.join(", ")));
-    let beyond = ["translation", "advice"].into_iter().filter(|part| ask.is(part));
-    let mut gaps: Vec<String> = beyond.map(|part| ask.say_of("beyond", ask.say(part))).chain(missing).collect();
-    let alone = ask.task == COMPARE && documents.clone().count() < 2;
-    gaps.extend(alone.then(|| ask.say_of("alone", &found.names())));
-    for document in documents {
-        gaps.extend(document.cut.then(|| ask.say_of("too-long", &document.name)));
-        let formulas = document.lines.iter().any(|(_, line)| has("formulas", line));
-        gaps.extend(formulas.then(|| ask.say_of("formulas", &document.name)));
-        let notes = document.lines.iter().filter(|(_, line)| has("note", line));
-        gaps.extend(notes.map(|(_, note)| format!("{}: {note}", document.name)));
+    let missing = !found.missing.is_empty() && !ask.chinese;
+    gaps.extend(missing.then(|| ask.say_of("missing", &found.missing.join(", "))));
+    let alone = ask.task == COMPARE && found.documents.len() < 2;
+    gaps.extend(alone.then(|| ask.say_of("alone", &names(found))));
+    for document in &found.documents {
+        let said = |cue: &'static str| document.lines.iter().filter(move |line| has(cue, line));
+        let part = document.cut || document.next.is_some();
+        gaps.extend(part.then(|| ask.say_of("too-long", document.name())));
+        gaps.extend(said("formulas").next().map(|_| ask.say_of("formulas", document.name())));
+        gaps.extend(said("note").map(|note| format!("{}: {note}", document.name())));
     }
     gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
@@ -154,53 +134,32 @@ fn gaps(found: &Findings) -> Vec<String> {
 /// The answer after a report was written, or in its place; `last` says where the report is or why there is none.
 pub(crate) fn summary(found: &Findings, last: &str) -> String {
     let ask = found.ask;
-    let mut lines = vec![ask.say("answered").to_owned(), String::new()];
-    lines.push(format!("{}:\n", ask.say_of("from", &found.names())));
-    let themes: Vec<&Theme> = found.themes.iter().filter(|theme| theme.mentions > 0).collect();
-    lines.extend(themes.iter().map(|theme| {
-        let quote = || theme.quotes.first().map(|at| found.quote(*at)).unwrap_or_default();
-        format!("- **{}**: {}", theme.title, row(found, theme).unwrap_or_else(quote))
-    }));
-    if themes.is_empty() {
-        let each = if ask.task == LIST { usize::MAX } else { MAX_POINTS.div_ceil(found.themes.len().max(1)) };
+    let mut lines = vec![format!("{}\n\n{}:\n", ask.say("answered"), ask.say_of("from", &names(found)))];
+    let themes = found.themes.iter().filter(|theme| theme.mentions > 0);
+    let firsts = themes.filter_map(|theme| Some((theme, *theme.quotes.first()?)));
+    lines.extend(firsts.map(|(theme, at)| format!("- **{}**: {}", theme.title, member(found, theme, at))));
+    if found.themes.is_empty() {
+        let why = ask.say(if found.off_topic { "off-topic" } else { "no-sentence" });
+        lines.extend(found.tables.is_empty().then(|| why.to_owned()));
+        lines.extend(found.tables.iter().map(|table| shown(found, table)));
+    } else if lines.len() == 1 {
+        let each = if ask.task == LIST { usize::MAX } else { MAX_POINTS.div_ceil(found.themes.len()) };
         lines.push(main_part(found, each).join("\n").trim_start().to_owned());
     }
     lines.push(String::new());
     lines.extend(gaps(found));
-    lines.extend(failures(found.documents).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
+    lines.extend(failures(&found.failed).iter().map(|line| format!("{} {line}", ask.say("not-used"))));
     lines.push(last.to_owned());
     lines.join("\n").trim_end().to_owned()
 }
 
 /// None of the files could be read.
-pub(crate) fn unreadable(ask: &Ask, documents: &[Document]) -> String {
-    format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(documents).join("\n"))
+pub(crate) fn unreadable(found: &Findings) -> String {
+    let ask = found.ask;
+    format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(&found.failed).join("\n"))
 }
 
-/// What this model is, and how to get a real one; `why` names what it could not do.
-pub(crate) fn honest(ask: &Ask, why: &str) -> String {
-    format!("{}\n\n{}\n\n{}", ask.say(why), ask.say("about"), ask.say("configure")).trim_start().to_owned()
-}
-
-/// For requests of the harness itself, which offer no tools: a title, or the top sentences.
-pub(crate) fn plain(ask: &Ask) -> String {
-    let start = text::head(&ask.text, 400).to_lowercase();
-    if start.contains("json array") {
-        return "[]".to_owned();
-    }
-    if start.contains("title") || start.contains("标题") {
-        let said = ["User:", "Human:", "用户："].iter().find_map(|mark| ask.text.split_once(mark));
-        let said = said.map_or(&*ask.text, |(_, said)| said).split("Assistant:").next().unwrap_or_default();
-        let title = said.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
-        return text::head(title.trim_matches(|c: char| !c.is_alphanumeric()), 50).to_owned();
-    }
-    let mut document = Document::default();
-    document.take(1, &ask.text, false);
-    let corpus = Corpus::new(&[document], &Ask::new(""));
-    let mut chosen = corpus.pick(corpus.prose(|_, _| true), 5);
-    chosen.sort_unstable();
-    if corpus.units.len() < 3 || chosen.is_empty() {
-        return honest(ask, "");
-    }
-    chosen.iter().map(|at| corpus.units[*at].text.as_str()).collect::<Vec<_>>().join(" ")
+/// What this model is, and how to get a real one.
+pub(crate) fn honest(ask: &Ask) -> String {
+    format!("{}\n\n{}", ask.say("about"), ask.say("configure"))
 }

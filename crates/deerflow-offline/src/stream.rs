@@ -6,37 +6,33 @@ use deerflow_core::{
     TurnAccumulator, Usage,
 };
 use futures::{StreamExt, stream::BoxStream};
+use serde_json::Value;
+use std::sync::LazyLock;
 use tokio_util::sync::CancellationToken;
 
 /// Name of the rule set, as other providers name a model.
 const MODEL: &str = "offline-extractive-1";
-/// Words in a delta.
-const GROUP: usize = 4;
+
+static INFO: LazyLock<ModelInfo> = LazyLock::new(|| {
+    let (name, provider, model) = ("offline".to_owned(), "offline".to_owned(), MODEL.to_owned());
+    ModelInfo { name, provider, model, context_window: Some(1_000_000), ..ModelInfo::default() }
+});
 
 /// The built-in rule-based model.
-#[derive(Debug, Clone)]
-pub struct OfflineModel {
-    info: ModelInfo,
-}
+#[derive(Debug, Clone, Default)]
+pub struct OfflineModel;
 
 impl OfflineModel {
     /// The model under its usual name, `offline`.
     #[must_use]
     pub fn new() -> Self {
-        let (name, provider, model) = ("offline".to_owned(), "offline".to_owned(), MODEL.to_owned());
-        Self { info: ModelInfo { name, provider, model, context_window: Some(1_000_000), ..ModelInfo::default() } }
-    }
-}
-
-impl Default for OfflineModel {
-    fn default() -> Self {
-        Self::new()
+        Self
     }
 }
 
 impl ChatModel for OfflineModel {
     fn info(&self) -> &ModelInfo {
-        &self.info
+        &INFO
     }
 
     /// Must be polled in a tokio runtime: large files take a while to score. Usage is an estimate: one token for four
@@ -47,42 +43,36 @@ impl ChatModel for OfflineModel {
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let events = async move {
-            let work = async { tokio::task::spawn_blocking(move || events(&request)).await };
+            let work = tokio::task::spawn_blocking(move || events(&request));
             match cancel.run_until_cancelled(work).await {
                 None => vec![Err(ModelError::cancelled())],
-                Some(Ok(events)) => events.into_iter().map(Ok).collect(),
-                Some(Err(error)) => {
-                    tracing::error!(%error, "the offline model failed");
-                    let what = "the offline model failed on this conversation";
-                    vec![Err(ModelError::new(ModelErrorKind::BadResponse, what))]
-                }
+                Some(Ok(events)) => events,
+                Some(Err(error)) => vec![Err(ModelError::new(ModelErrorKind::BadResponse, error.to_string()))],
             }
         };
         futures::stream::once(events).flat_map(futures::stream::iter).boxed()
     }
 }
 
-fn events(request: &ChatRequest) -> Vec<ModelEvent> {
+fn events(request: &ChatRequest) -> Vec<Result<ModelEvent, ModelError>> {
     let (text, calls) = next(request);
     let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
-    let words: Vec<&str> = text.split_inclusive([' ', '\n', '，', '。']).collect();
-    let mut deltas: Vec<MessageDelta> = words.chunks(GROUP).map(|group| MessageDelta::text(group.concat())).collect();
-    let mut output = text.chars().count();
-    for (index, (name, args)) in calls.into_iter().enumerate() {
-        let (name, args) = (name.to_owned(), args.to_string());
-        output += name.len() + args.chars().count();
+    let tokens = |chars: usize| chars.div_ceil(4) as u64;
+    let input = request.messages.iter().map(|message| message.text().chars().count()).sum();
+    let output = text.chars().count() + calls.iter().map(|(_, args)| args.to_string().chars().count()).sum::<usize>();
+    let usage = Some(Usage::new(tokens(input), tokens(output)));
+    let call = |((name, args), index): ((&str, Value), u32)| {
         let id = Some(format!("offline_{}_{index}", request.messages.len()));
-        let call = ToolCallChunk { name: Some(name), args: Some(args), id, index: u32::try_from(index).ok() };
-        deltas.push(MessageDelta { tool_calls: vec![call], ..MessageDelta::default() });
-    }
-    let input: usize = request.messages.iter().map(|message| message.text().chars().count()).sum();
-    let usage = Some(Usage::new(input.div_ceil(4) as u64, output.div_ceil(4) as u64));
-    deltas.push(MessageDelta { usage, ..MessageDelta::default() });
+        ToolCallChunk { name: Some(name.to_owned()), args: Some(args.to_string()), id, index: Some(index) }
+    };
+    let tool_calls = calls.into_iter().zip(0..).map(call).collect();
+    let words = text.split_inclusive([' ', '\n', '，', '。']).map(MessageDelta::text);
+    let deltas: Vec<_> = words.chain([MessageDelta { tool_calls, usage, ..MessageDelta::default() }]).collect();
     let mut turn = TurnAccumulator::default();
     deltas.iter().for_each(|delta| turn.push(delta));
     turn.set_metadata("model_name", MODEL);
     turn.set_metadata("finish_reason", finish);
     turn.set_metadata("offline", true);
     let finished = ModelEvent::Finished(Box::new(ModelTurn { message: turn.finish() }));
-    deltas.into_iter().map(ModelEvent::Delta).chain([finished]).collect()
+    deltas.into_iter().map(ModelEvent::Delta).chain([finished]).map(Ok).collect()
 }

@@ -5,11 +5,11 @@
 
 use crate::ask::Ask;
 use crate::corpus::{Corpus, Mark};
-use crate::lexicon::{cue, has, is_generic, is_han, is_listed, tokens};
-use crate::units::{Table, labelled};
+use crate::lexicon::{cue, has, is_han, is_listed, tokens};
 use deerflow_core::text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const MAX_THEMES: usize = 8;
 /// Share of a theme's words that a sentence about it has.
@@ -20,15 +20,13 @@ const MAX_WORDS: usize = 8;
 pub(crate) struct Theme {
     /// A cell of the table, a phrase from the text, or the name of a file.
     pub(crate) title: String,
-    /// The rest of the table row that gives it, and which table.
-    pub(crate) row: Option<(String, usize)>,
     /// Sentences that speak of it, and the row; 0 for quotes that only stand together.
     pub(crate) mentions: usize,
-    /// The ones to quote, best first.
+    /// The ones to quote: the table row that gives it, then the best.
     pub(crate) quotes: Vec<usize>,
     /// Its words, reduced, with their weights.
     words: BTreeMap<String, f64>,
-    /// Its figures, as written.
+    /// Figures of the row, as written.
     figures: Vec<String>,
     /// How plainly a source calls it the cause: 0 to 2.
     root: usize,
@@ -43,32 +41,32 @@ pub(crate) fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     }
     let mut members: Vec<Vec<(usize, f64)>> = vec![Vec::new(); themes.len()];
     let mut free = Vec::new();
-    for (at, score) in corpus.prose(|_, mark| mark.aside.is_none()) {
-        let fits = themes.iter().map(|theme| theme.fit(corpus, at)).enumerate();
-        match fits.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).filter(|(_, fit)| *fit >= FIT) {
-            Some((theme, fit)) => members[theme].push((at, fit * 2.0 + score)),
-            None => free.extend(corpus.marks[at].cause.then_some((at, score))),
+    for at in corpus.prose(|_, mark| mark.aside.is_none()) {
+        let fits = themes.iter().map(|theme| theme.fit(corpus, at)).zip(&mut members);
+        match fits.rev().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(fit, _)| *fit >= FIT) {
+            Some((fit, members)) => members.push((at, fit * 2.0)),
+            None => free.extend(corpus.says(at, "cause").then_some(at)),
         }
     }
     for (theme, mut members) in themes.iter_mut().zip(members) {
-        theme.mentions = members.len() + usize::from(given);
-        if !given {
-            members.retain(|(at, _)| corpus.marks[*at].telling);
-        }
-        theme.quotes = corpus.pick(members, 3);
+        theme.mentions = members.len() + theme.quotes.len();
+        members.retain(|(at, _)| given || tells(corpus, *at));
+        theme.quotes.extend(corpus.pick_ranked(members, 3));
     }
-    // Beside a cause that is called one, a loss alone is none.
-    let rooted = themes.iter().any(|theme| theme.root > 0 && !theme.quotes.is_empty());
-    let causes = |theme: &Theme| theme.quotes.iter().any(|at| corpus.marks[*at].cause || !rooted);
-    themes.retain(|theme| given || causes(theme));
     if !given {
+        themes.retain(|theme| !theme.quotes.is_empty());
         themes.sort_by_key(|theme| Reverse((theme.root, theme.mentions)));
+        themes.truncate(MAX_THEMES);
     }
-    themes.truncate(MAX_THEMES);
     let title = if themes.is_empty() { "" } else { ask.say("other-reasons") };
     let others = Theme::plain(title.to_owned(), corpus.pick(free, 4));
     themes.extend(Some(others).filter(|others| !others.quotes.is_empty()));
     themes
+}
+
+/// Whether the unit names a cause or a loss.
+fn tells(corpus: &Corpus, at: usize) -> bool {
+    corpus.says(at, "cause") || corpus.says(at, "loss")
 }
 
 impl Theme {
@@ -77,29 +75,30 @@ impl Theme {
         Self { title, quotes, ..Self::default() }
     }
 
-    /// 0 to 1 for its words, and more for a figure.
+    /// 0 to 1 for its words, by weight, and more for a figure.
     fn fit(&self, corpus: &Corpus, at: usize) -> f64 {
-        let said = self.words.iter().filter(|(word, _)| corpus.tokens[at].contains(*word)).map(|(_, weight)| weight);
+        let said = self.words.iter().filter(|(word, _)| corpus.units[at].tokens.contains(*word));
         let figure = self.figures.iter().any(|figure| corpus.units[at].text.contains(figure));
-        said.sum::<f64>() / self.words.values().sum::<f64>().max(1.0) + FIT * f64::from(figure)
+        let share = said.map(|(_, weight)| weight).sum::<f64>() / self.words.values().sum::<f64>().max(1.0);
+        share + FIT * f64::from(figure)
     }
 }
 
 /// One theme for each row of the first table whose first column is headed "cause" or "reason".
 fn tabled(corpus: &Corpus) -> Vec<Theme> {
-    let titled = |table: &Table| table.rows[0].first().is_some_and(|cell| has("cause-column", cell));
-    let Some(at) = corpus.tables.iter().position(titled) else { return Vec::new() };
-    let rows = &corpus.tables[at].rows;
-    let theme = |row: &Vec<String>| {
-        let title = row.first().filter(|cell| cell.len() > 2 && !is_listed("dull", cell))?.clone();
-        let rest = labelled(&rows[0][1..], &row[1..]);
-        let telling = tokens(&title).into_iter().filter(|word| !is_generic(word));
+    let first = |at: usize| corpus.units[at].cells.first().filter(|cell| cell.len() > 2 && !is_listed("dull", cell));
+    let titled = |table: &&Range<usize>| first(table.start).is_some_and(|head| has("cause-column", head));
+    let Some(table) = corpus.tables.iter().find(titled) else { return Vec::new() };
+    let theme = |at: usize| {
+        let title = first(at)?.clone();
+        let telling = tokens(&title).filter(|word| !is_listed("generic", word));
         let words = telling.map(|word| (word.clone(), corpus.rarity(&word))).collect();
         let figure = |word: &&str| word.len() > 3 && word.starts_with(|c: char| c.is_ascii_digit());
-        let figures = row.iter().flat_map(|cell| cell.split(' ')).filter(figure).map(str::to_owned).collect();
-        Some(Theme { title, row: Some((rest, at)), words, figures, ..Theme::default() })
+        let figures = corpus.units[at].cells.iter().flat_map(|cell| cell.split(' '));
+        let figures = figures.filter(figure).map(str::to_owned).collect();
+        Some(Theme { title, words, figures, quotes: vec![at], ..Theme::default() })
     };
-    rows[1..].iter().filter_map(theme).take(MAX_THEMES).collect()
+    table.clone().skip(1).filter_map(theme).take(MAX_THEMES).collect()
 }
 
 /// One theme for each sentence, best first, that names a cause and fits no theme before it. Known subjects weigh most;
@@ -107,13 +106,16 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
 fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     let mut themes: Vec<Theme> = Vec::new();
     let known = |word: &String| is_listed("subject", word);
-    let leads = |at: usize, mark: &Mark| mark.cause || (mark.telling && corpus.tokens[at].iter().any(known));
-    for at in corpus.pick(corpus.prose(|at, mark| mark.aside.is_none() && leads(at, mark)), 4 * MAX_THEMES) {
+    // Beside a cause that is called one, a loss alone is none.
+    let rooted = (0..corpus.units.len()).any(|at| corpus.says(at, "root"));
+    let loses = |at: usize| !rooted && tells(corpus, at) && corpus.units[at].tokens.iter().any(known);
+    let leads = |at, mark: &Mark| mark.aside.is_none() && (corpus.says(at, "cause") || loses(at));
+    for at in corpus.pick(corpus.prose(leads), 4 * MAX_THEMES) {
         if themes.iter().all(|theme| theme.fit(corpus, at) < FIT) {
             let title = title(&corpus.units[at].text);
-            let telling = tokens(&title).into_iter().filter(|word| !is_generic(word) && !ask.terms.contains_key(word));
+            let telling = tokens(&title).filter(|word| !is_listed("generic", word) && !ask.terms.contains_key(word));
             let weigh = |word: String| (word.clone(), corpus.rarity(&word) * if known(&word) { 9.0 } else { 1.0 });
-            let root = ["root", "main-cause"].into_iter().filter(|cue| has(cue, &corpus.units[at].text)).count();
+            let root = ["root", "main-cause"].into_iter().filter(|cue| corpus.says(at, cue)).count();
             let words = telling.map(weigh).collect();
             themes.push(Theme { title, words, root, ..Theme::default() });
         }
@@ -124,18 +126,13 @@ fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
 /// A few words of a sentence: the cause it names, or its start.
 fn title(text: &str) -> String {
     let own = text.split_once([':', '：']).filter(|_| has("label", text)).map_or(text, |(_, own)| own);
-    let start = || own.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" ");
-    let cause = clause(text, "root").or_else(|| clause(own, "named-cause"));
-    cause.or_else(|| short(own)).unwrap_or_else(|| capital(&start()))
-}
-
-/// What stands where the cue says, as a title.
-fn clause(text: &str, name: &str) -> Option<String> {
-    short(cue(name).captures(text)?.iter().skip(1).flatten().next()?.as_str())
+    let named = |name: &str| clause(cue(name).captures(own)?.iter().skip(1).flatten().next()?.as_str());
+    let start = || capital(&own.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" "));
+    named("root").or_else(|| named("named-cause")).or_else(|| clause(own)).unwrap_or_else(start)
 }
 
 /// The first clause that can stand alone, without articles.
-fn short(text: &str) -> Option<String> {
+fn clause(text: &str) -> Option<String> {
     let title = |clause: &str| {
         let words = clause.split_whitespace().skip_while(|word| has("article", word)).take(MAX_WORDS);
         let title = words.collect::<Vec<_>>().join(" ");

@@ -1,16 +1,15 @@
 //! A document as units that can be quoted, each with its place.
+//!
+//! Lines are sorted into kinds, blocks of them make tables, headings and paragraphs, and paragraphs are cut into sentences.
 
 use crate::conversation::Document;
-use crate::lexicon::{cue, has, is_han};
-use std::collections::BTreeMap;
+use crate::corpus::Corpus;
+use crate::lexicon::{cue, has, is_han, tokens};
+use std::collections::{BTreeMap, BTreeSet};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// More units than this are not looked at.
-const MAX_UNITS: usize = 30_000;
 /// Bytes up to which sentences are joined and a list item stays whole.
 const MAX_JOINED: usize = 600;
-/// Lines after which a paragraph without an end is cut.
-const MAX_LINES: usize = 200;
 
 /// `page` or `line`, say, and its number.
 pub(crate) type Place = (String, String);
@@ -20,6 +19,8 @@ pub(crate) enum Kind {
     Sentence,
     Item,
     Row,
+    /// The row above the others of its table.
+    Header,
     Heading,
 }
 
@@ -31,175 +32,154 @@ pub(crate) struct Unit {
     pub(crate) place: Place,
     /// The heading above, as an index of units.
     pub(crate) section: Option<usize>,
-    /// The first of its section.
-    pub(crate) lead: bool,
+    /// Of a row of a table.
+    pub(crate) cells: Vec<String>,
+    /// Its words, reduced; those of a row without the heads of its columns.
+    pub(crate) tokens: BTreeSet<String>,
 }
 
-pub(crate) struct Table {
-    pub(crate) source: usize,
-    pub(crate) place: Place,
-    /// Cells; the first row is the header.
-    pub(crate) rows: Vec<Vec<String>>,
+struct Line<'a> {
+    place: Place,
+    text: &'a str,
+    kind: Kind,
+    /// Something that is not text stands before it.
+    gap: bool,
 }
 
-/// Cuts documents up, one after the other.
-#[derive(Default)]
-pub(crate) struct Cutter {
-    pub(crate) units: Vec<Unit>,
-    pub(crate) tables: Vec<Table>,
-    source: usize,
-    section: Option<usize>,
-    /// Lines of the paragraph that is open.
-    lines: Vec<(Place, String)>,
-    /// Whether the last table is open.
-    in_table: bool,
-}
-
-impl Cutter {
+impl Corpus {
     pub(crate) fn cut(&mut self, source: usize, document: &Document) {
-        (self.source, self.section) = (source, None);
-        let pages = document.lines.iter().filter(|(_, line)| has("page-mark", line)).count();
-        let undated = |line: &str| line.trim().replace(|c: char| c.is_ascii_digit(), "");
-        let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, line) in document.lines.iter().filter(|(_, line)| pages > 2 && line.len() < 120) {
-            *repeated.entry(undated(line)).or_default() += 1;
+        for block in lines(document).chunk_by(joins) {
+            if block[0].kind == Kind::Row { self.table(source, block) } else { self.paragraph(source, block) }
         }
-        let (mut mark, mut gap, mut code) = (None, true, false);
-        for (index, (number, line)) in document.lines.iter().enumerate() {
-            if let Some(found) = cue("page-mark").captures(line) {
-                (mark, self.in_table) = (Some((found[1].to_lowercase(), found[2].to_owned())), false);
-                continue;
-            }
-            let fence = line.trim_start().starts_with("```");
-            code ^= fence;
-            let footer = repeated.get(&undated(line)).is_some_and(|n| *n > 2 && *n * 2 > pages);
-            if fence || code || footer || has("noise", line) || self.units.len() >= MAX_UNITS {
-                gap = true;
-                continue;
-            }
-            let place = mark.clone().unwrap_or(("line".to_owned(), number.to_string()));
-            // A paragraph does not break its first line that early.
-            let ends = |next: &str| has("noise", next) || has("page-mark", next) || line.len().max(20) * 2 < next.len();
-            let next = document.lines.get(index + 1).map(|(_, next)| next);
-            let listed = next.is_some_and(|next| has("item", next));
-            let alone = gap && (listed || next.is_none_or(|next| ends(next)));
-            let bare = if listed { line.trim_end().trim_end_matches([':', '：']) } else { line };
-            if let Some(cells) = cells(&document.name, line) {
-                self.end_paragraph();
-                self.row(place, cells);
-                continue;
-            }
-            self.in_table = false;
-            if let Some(title) = heading(bare, alone) {
-                self.end_paragraph();
-                self.section = Some(self.units.len());
-                self.push(Kind::Heading, place, title.replace("**", ""));
-            } else {
-                let open = self.lines.last().is_some_and(|(_, last)| has("unfinished", last));
-                let goes_on = open && line.starts_with(char::is_lowercase);
-                let starts = (gap && !goes_on) || (!open && has("label", line)) || has("item", line);
-                if starts || self.lines.len() > MAX_LINES {
-                    self.end_paragraph();
-                }
-                self.lines.push((place, line.replace("**", "").trim().to_owned()));
-            }
-            gap = false;
-        }
-        self.end_paragraph();
-        self.in_table = false;
     }
 
-    fn push(&mut self, kind: Kind, place: Place, text: String) {
-        let (source, section) = (self.source, self.section);
-        let lead = self.units.last().is_none_or(|last| last.kind == Kind::Heading || last.source != source);
-        let text = cue("stray").replace(&text, "").into_owned();
-        self.units.push(Unit { source, text, kind, place, section, lead });
+    fn push(&mut self, source: usize, kind: Kind, place: &Place, text: &str, cells: Vec<String>) {
+        let last = self.units.last().filter(|last| last.source == source);
+        let section = match last {
+            Some(last) if last.kind == Kind::Heading => Some(self.units.len() - 1),
+            // What follows a list is not of it.
+            Some(last) if last.kind == Kind::Item && kind == Kind::Sentence => None,
+            last => last.and_then(|last| last.section),
+        };
+        let text = cue("stray").replace(text, "").into_owned();
+        let tokens = if cells.is_empty() { tokens(&text).collect() } else { tokens(&cells.join(" ")).collect() };
+        self.units.push(Unit { source, text, kind, place: place.clone(), section, cells, tokens });
     }
 
-    fn row(&mut self, place: Place, cells: Vec<String>) {
-        if !cells.iter().any(|cell| cell.contains(|c| !"-:= ".contains(c))) {
-            return;
-        }
-        match self.tables.last_mut().filter(|_| self.in_table) {
-            Some(table) => {
-                let text = labelled(&table.rows[0], &cells);
-                table.rows.push(cells);
-                self.push(Kind::Row, place, text);
+    fn table(&mut self, source: usize, block: &[Line]) {
+        let start = self.units.len();
+        let mut heads = Vec::new();
+        for line in block {
+            let cells = cells(line.text);
+            if heads.is_empty() {
+                heads.clone_from(&cells);
             }
-            None => self.tables.push(Table { source: self.source, place, rows: vec![cells] }),
+            let filled = heads.iter().zip(&cells).filter(|(_, cell)| !cell.is_empty());
+            let text = filled.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>().join("; ");
+            let kind = if start == self.units.len() { Kind::Header } else { Kind::Row };
+            if cells.iter().any(|cell| cell.contains(|c| !"-:= ".contains(c))) {
+                self.push(source, kind, &line.place, &text, cells);
+            }
         }
-        self.in_table = true;
+        self.tables.push(start..self.units.len());
     }
 
-    fn end_paragraph(&mut self) {
-        let lines = std::mem::take(&mut self.lines);
-        let Some((_, first)) = lines.first() else { return };
-        let item = has("item", first);
-        // What follows a list is not of it.
-        if !item && self.units.last().is_some_and(|last| last.kind == Kind::Item) {
-            self.section = None;
-        }
-        let (mut text, mut starts) = (cue("item").replace(first, "").into_owned(), vec![0]);
-        for (_, line) in &lines[1..] {
-            let joins = |c: char| is_han(c) || "，。；、：".contains(c);
-            text.push_str(if text.ends_with(joins) || line.starts_with(joins) { "" } else { " " });
+    fn paragraph(&mut self, source: usize, block: &[Line]) {
+        let (mut text, mut starts) = (String::new(), Vec::new());
+        for line in block {
+            let line = line.text.trim().replace("**", "");
+            let joined = |c: char| is_han(c) || "，。；、：".contains(c);
+            text.push_str(if text.ends_with(joined) || line.starts_with(joined) { "" } else { " " });
             starts.push(text.len());
-            text.push_str(line);
+            text.push_str(&cue("marker").replace(&line, ""));
         }
         // An item is one thought, unless it is a whole paragraph.
-        let whole = item && text.len() <= MAX_JOINED;
-        for (at, sentence) in if whole { vec![(0, text.as_str())] } else { sentences(&text) } {
-            let line = starts.partition_point(|start| *start <= at) - 1;
-            let kind = if item { Kind::Item } else { Kind::Sentence };
-            self.push(kind, lines[line].0.clone(), sentence.to_owned());
+        let whole = block[0].kind != Kind::Sentence && text.len() <= MAX_JOINED;
+        let own = text.trim().trim_end_matches([':', '：']);
+        for (at, sentence) in if whole { vec![(1, own)] } else { sentences(&text) } {
+            let line = starts.partition_point(|start| *start <= at).saturating_sub(1);
+            self.push(source, block[0].kind, &block[line].place, sentence, Vec::new());
         }
     }
 }
 
-/// `Site: Oslo; Rent: 1200`
-pub(crate) fn labelled(heads: &[String], cells: &[String]) -> String {
-    let cells = heads.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
-    cells.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>().join("; ")
+/// The lines of a document that say something.
+fn lines(document: &Document) -> Vec<Line<'_>> {
+    // What stands on most pages, but for the numbers, is a footer.
+    let pages = document.lines.iter().filter(|line| has("page-mark", line)).count();
+    let undated = |line: &str| line.trim().replace(|c: char| c.is_ascii_digit(), "");
+    let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
+    for line in document.lines.iter().filter(|line| pages > 2 && line.len() < 120) {
+        *repeated.entry(undated(line)).or_default() += 1;
+    }
+    let tabular = document.name().ends_with(".csv") || document.name().ends_with(".tsv");
+    let (mut mark, mut gap, mut code, mut lines) = (None, true, false, Vec::new());
+    for (text, number) in document.lines.iter().zip(1..) {
+        mark = cue("page-mark").captures(text).map(|found| (found[1].to_lowercase(), found[2].to_owned())).or(mark);
+        let fence = text.trim_start().starts_with("```");
+        code ^= fence;
+        let footer = repeated.get(&undated(text)).is_some_and(|count| *count > 2 && *count * 2 > pages);
+        if fence || code || footer || has("noise", text) {
+            gap = true;
+            continue;
+        }
+        let next = document.lines.get(number).map_or("", String::as_str);
+        let kind = match () {
+            () if tabular || text.trim_start().starts_with('|') => Kind::Row,
+            () if is_heading(text, next, gap) => Kind::Heading,
+            () if has("item", text) => Kind::Item,
+            () => Kind::Sentence,
+        };
+        lines.push(Line { place: mark.clone().unwrap_or(("line".to_owned(), number.to_string())), text, kind, gap });
+        gap = false;
+    }
+    lines
 }
 
-/// The cells of a table row, without formulas that were never computed: of a Markdown table, or of any line of a file of rows.
-fn cells(name: &str, line: &str) -> Option<Vec<String>> {
+/// Whether a line goes on with what the one before it began.
+fn joins(before: &Line, line: &Line) -> bool {
+    let open = has("unfinished", before.text);
+    let goes_on = open && line.text.starts_with(char::is_lowercase);
+    match (before.kind, line.kind) {
+        (Kind::Row, Kind::Row) => !line.gap,
+        (Kind::Sentence | Kind::Item, Kind::Sentence) => (!line.gap || goes_on) && (open || !has("label", line.text)),
+        _ => false,
+    }
+}
+
+/// Whether a line is marked as a heading, or short, alone and without an end.
+fn is_heading(text: &str, next: &str, gap: bool) -> bool {
+    let listed = has("item", next);
+    let bare = text.trim().trim_end_matches([':', '：']);
+    let titled = has("title", bare) && has("unfinished", if listed { bare } else { text }) && !has("label", bare);
+    // A paragraph does not break its first line that early; a number before it may be that of an item.
+    let broken = !listed && text.len().max(20) * 2 < next.len();
+    let alone = broken || (!has("item", text) && (listed || has("noise", next)));
+    has("marked", text) || (gap && titled && alone)
+}
+
+/// The cells of a row of a Markdown table or of separated values, without formulas that were never computed.
+fn cells(line: &str) -> Vec<String> {
     let value = |cell: &str| if has("formulas", cell) { String::new() } else { cell.trim().to_owned() };
     if let Some(row) = line.trim().strip_prefix('|') {
-        return Some(row.trim_end_matches('|').split('|').map(value).collect());
+        return row.trim_end_matches('|').split('|').map(value).collect();
     }
-    let tabular = name.ends_with(".csv") || name.ends_with(".tsv");
     let often = |delimiter: &u8| line.bytes().filter(|byte| byte == delimiter).count();
-    let delimiter = [b'\t', b';', b','].into_iter().max_by_key(often).filter(|_| tabular)?;
+    let delimiter = [b'\t', b';', b','].into_iter().max_by_key(often).unwrap_or(b',');
     let mut reader = csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).from_reader(line.as_bytes());
-    Some(reader.records().next()?.ok()?.iter().map(value).collect())
-}
-
-/// The heading that a line is: marked, or short, alone and without an end.
-fn heading(line: &str, alone: bool) -> Option<&str> {
-    let text = line.trim();
-    if text.starts_with('#') {
-        return text.trim_start_matches('#').strip_prefix(' ').map(str::trim);
-    }
-    let chars = text.chars().count();
-    let short = chars <= 70 && text.split_whitespace().count() <= 10 && has("unfinished", text);
-    let starts = |c: char| c.is_uppercase() || c.is_ascii_digit() || (is_han(c) && chars <= 20);
-    (alone && short && text.starts_with(starts) && !has("item", line) && !has("label", text)).then_some(text)
+    reader.records().flatten().next().map_or_else(Vec::new, |row| row.iter().map(value).collect())
 }
 
 /// Sentences with the byte at which each starts.
 fn sentences(text: &str) -> Vec<(usize, &str)> {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    let mut starts: Vec<usize> = Vec::new();
     for (at, piece) in text.split_sentence_bound_indices() {
         // "That is why …" says nothing without the sentence before it.
-        let joins = |(start, end): &&mut (usize, usize)| {
-            end - *start < MAX_JOINED && (has("leans", piece) || has("abbreviated", &text[*start..at]))
-        };
-        match ranges.last_mut().filter(joins) {
-            Some(last) => last.1 = at + piece.len(),
-            None => ranges.push((at, at + piece.len())),
-        }
+        let leans = |start: &usize| has("leans", piece) || has("abbreviated", &text[*start..at]);
+        let joined = starts.last().is_some_and(|start| at - start < MAX_JOINED && leans(start));
+        starts.extend((!joined).then_some(at));
     }
-    let pieces = ranges.into_iter().map(|(start, end)| (start, text[start..end].trim()));
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let pieces = starts.iter().zip(ends).map(|(start, end)| (*start, text[*start..end].trim()));
     pieces.filter(|(_, piece)| piece.contains(char::is_alphanumeric)).collect()
 }

@@ -223,27 +223,18 @@ async fn before_run<S: StepLog>(
 ) -> Result<Option<CheckpointId>, StoreError> {
     let mut before = None;
     let mut base = None;
-    loop {
+    'pages: loop {
         let page = store.history(lineage, before.as_ref(), PAGE).await?;
         for entry in &page {
             match &entry.run_id {
                 Some(run_id) if *run_id == run.run_id => base = Some(entry.parent.clone()),
-                Some(_) => return Ok(found(base, lineage, store).await?),
+                Some(_) => break 'pages,
                 None => {}
             }
         }
-        match page.last() {
-            Some(oldest) if page.len() == PAGE as usize => before = Some(oldest.id.clone()),
-            _ => return Ok(found(base, lineage, store).await?),
-        }
+        let Some(oldest) = page.last() else { break };
+        before = Some(oldest.id.clone());
     }
-}
-
-async fn found<S: StepLog>(
-    base: Option<Option<CheckpointId>>,
-    lineage: &Lineage,
-    store: &S,
-) -> Result<Option<CheckpointId>, StoreError> {
     match base {
         Some(base) => Ok(base),
         None => Ok(store.history(lineage, None, 1).await?.pop().map(|head| head.id)),

@@ -5,14 +5,16 @@ use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{
-    EventRepo, Fence, NewJournalRow, NewRun, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow, StepKind, StepLog,
-    ThreadRepo,
+    EventRepo, Fence, InputQueue, InputRow, NewInput, NewJournalRow, NewRun, ROLLED_BACK, RunFilter, RunOutcome,
+    RunRepo, RunRow, StepKind, StepLog, ThreadRepo,
 };
 use deerflow_core::run::Next;
+use deerflow_core::state::GoalState;
 use deerflow_core::{
-    AgentError, AgentEvent, EventSink, Lineage, Message, RunId, RunStatus, StateUpdate, StoreError, ThreadId,
-    ThreadState, Usage, UserId,
+    AgentError, AgentEvent, EventSink, Lineage, Message, Principal, RunId, RunStatus, StateUpdate, StoreError,
+    ThreadId, ThreadState, UserId,
 };
+use deerflow_harness::goal;
 use deerflow_harness::{Harness, LeadError, LeadOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,8 +29,8 @@ const EVENT_BUFFER: usize = 1024;
 const HISTORY_PAGE: u32 = 20;
 
 /// Everything a runtime needs of a database.
-pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + 'static {}
-impl<T: StepLog + RunRepo + ThreadRepo + EventRepo + 'static> RuntimeStore for T {}
+pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + InputQueue + 'static {}
+impl<T: StepLog + RunRepo + ThreadRepo + EventRepo + InputQueue + 'static> RuntimeStore for T {}
 
 /// A run cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +52,9 @@ pub enum RuntimeError {
     /// The run waits for a person.
     #[error("thread {0} waits for an answer; hint: `deerflow resume {0}` on a terminal asks you")]
     NeedsAnswer(ThreadId),
+    /// No run is live.
+    #[error("thread {0} has no live run; hint: say it in a new one with: deerflow run \"…\" --thread {0}")]
+    NotRunning(ThreadId),
     /// Nobody asked.
     #[error("thread {0} waits for no answer")]
     NotWaiting(ThreadId),
@@ -75,6 +80,8 @@ pub struct RunRequest {
     pub thread_id: ThreadId,
     /// What the user says.
     pub message: Message,
+    /// Goal to set with the message; the run goes on by itself until it is met.
+    pub goal: Option<GoalState>,
     /// How to run.
     pub options: LeadOptions,
 }
@@ -143,8 +150,9 @@ impl<S: RuntimeStore> RunManager<S> {
     /// # Errors
     /// [`StoreError::ThreadBusy`], naming the holder, when the thread has a live run.
     pub async fn start(&self, request: RunRequest) -> Result<Started, RuntimeError> {
-        let agent = self.harness.lead_agent(&request.user_id, &request.options)?;
-        let input = StateUpdate::messages([request.message]);
+        let agent = self.harness.lead_agent(&request.user_id, &Principal::default(), &request.options).await?;
+        let mut input = request.goal.map(goal::set).unwrap_or_default();
+        input.messages.push(Arc::new(request.message));
         let new = NewRun {
             run_id: RunId::random(),
             thread_id: request.thread_id.clone(),
@@ -179,7 +187,7 @@ impl<S: RuntimeStore> RunManager<S> {
         }
         let mut stored: StoredOptions = serde_json::from_value(last.options).unwrap_or_default();
         stored.answer = Some(answer.clone());
-        let agent = self.harness.lead_agent(user_id, &stored.lead)?;
+        let agent = self.harness.lead_agent(user_id, &Principal::default(), &stored.lead).await?;
         let new = NewRun {
             run_id: RunId::random(),
             thread_id: thread_id.clone(),
@@ -192,6 +200,37 @@ impl<S: RuntimeStore> RunManager<S> {
         let row = self.store.admit(new).await?;
         let handle = self.execute(row, agent, Start::Answer(answer), stored.lead.interactive);
         Ok(Started { handle, recovered: None })
+    }
+
+    /// Says something to the live run of a thread. It becomes part of the conversation before the run's next model turn; if
+    /// the run ends before that, of the thread's next run. The same `run_input_id` is the same input, however often it is
+    /// given.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NotRunning`] when no run is live; [`StoreError::QueueFull`].
+    pub async fn steer(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        run_input_id: String,
+        content: Message,
+    ) -> Result<InputRow, RuntimeError> {
+        let live = self.live_run(user_id, thread_id).await?;
+        let live = live.ok_or_else(|| RuntimeError::NotRunning(thread_id.clone()))?;
+        let input = NewInput { run_input_id, run_id: live.run_id, content, created_by: user_id.clone() };
+        match self.store.enqueue(user_id, input).await {
+            Err(StoreError::RunOver { .. }) => Err(RuntimeError::NotRunning(thread_id.clone())),
+            queued => Ok(queued?),
+        }
+    }
+
+    async fn live_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {
+        let filter = RunFilter {
+            thread_id: Some(thread_id.clone()),
+            status: vec![RunStatus::Pending, RunStatus::Running],
+            limit: 1,
+        };
+        Ok(self.store.runs(user_id, filter).await?.into_iter().next())
     }
 
     async fn last_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<RunRow, RuntimeError> {
@@ -245,6 +284,7 @@ impl<S: RuntimeStore> RunManager<S> {
                     user_id: user_id.clone(),
                     thread_id: thread_id.clone(),
                     message: Message::remove(apology.id()),
+                    goal: None,
                     options,
                 };
                 return self.start(request).await;
@@ -252,7 +292,7 @@ impl<S: RuntimeStore> RunManager<S> {
             _ if done => return Err(RuntimeError::NothingToResume(thread_id.clone())),
             _ => {}
         }
-        let agent = self.harness.lead_agent(user_id, &options)?;
+        let agent = self.harness.lead_agent(user_id, &Principal::default(), &options).await?;
         let row = self.store.adopt(&last.run_id, last.epoch, self.lock.worker()).await?;
         let start = match answer {
             _ if begun => Start::Resume,
@@ -279,12 +319,7 @@ impl<S: RuntimeStore> RunManager<S> {
 
     /// Closes the live run of a thread if its process is dead.
     async fn close_dead_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {
-        let filter = RunFilter {
-            thread_id: Some(thread_id.clone()),
-            status: vec![RunStatus::Pending, RunStatus::Running],
-            limit: 1,
-        };
-        let Some(live) = self.store.runs(user_id, filter).await?.into_iter().next() else { return Ok(None) };
+        let Some(live) = self.live_run(user_id, thread_id).await? else { return Ok(None) };
         if self.lock.is_alive(&live.worker) {
             return Ok(None);
         }
@@ -306,7 +341,8 @@ impl<S: RuntimeStore> RunManager<S> {
         let (sink, events) = EventSink::channel(EVENT_BUFFER);
         let cancel = CancellationToken::new();
         let mut ctx =
-            RunContext::new(row.user_id.clone(), row.thread_id.clone(), row.run_id.clone(), cancel.clone(), sink);
+            RunContext::new(row.user_id.clone(), row.thread_id.clone(), row.run_id.clone(), cancel.clone(), sink)
+                .with_usage(row.usage.clone());
         if !interactive {
             ctx = ctx.non_interactive();
         }
@@ -314,7 +350,7 @@ impl<S: RuntimeStore> RunManager<S> {
         let model = agent.model.clone();
         let store = self.store.clone();
         #[expect(clippy::disallowed_methods, reason = "the handle owns the task and awaits it in `finished`")]
-        let task = tokio::spawn(run(store, agent, ctx, fence, start, row.usage));
+        let task = tokio::spawn(run(store, agent, ctx, fence, start));
         RunHandle { run_id: row.run_id, thread_id: row.thread_id, model, events, cancel, task }
     }
 }
@@ -326,9 +362,10 @@ async fn run<S: RuntimeStore>(
     ctx: RunContext,
     fence: Fence,
     start: Start,
-    earlier: Usage,
 ) -> Result<Finished, RuntimeError> {
     store.start(&fence).await?;
+    // What was said to an earlier run and came too late for it.
+    store.take_returned(&fence).await?;
     tracing::info!(run_id = %ctx.run_id, thread_id = %ctx.thread_id, model = agent.model, "run started");
     let log = Arc::new(RunLog { store: store.clone(), fence: fence.clone() });
     let error = match agent.agent.with_step_log(log).run(&ctx, start).await {
@@ -351,7 +388,7 @@ async fn run<S: RuntimeStore>(
         status: if cancelled { RunStatus::Interrupted } else { RunStatus::Error },
         error: (!cancelled).then(|| error.to_string()),
         stop_reason: ctx.stop_reason(),
-        usage: earlier,
+        usage: ctx.usage(),
     };
     if let AgentError::Store(StoreError::Fenced { .. }) = error {
         // Another process owns the run now, and its end.

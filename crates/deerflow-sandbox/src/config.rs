@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SandboxError;
+use crate::egress::NetworkConfig;
 use crate::path::{ACP_WORKSPACE, SKILLS, USER_DATA, strip_prefix};
 
 /// Which computer the agent works on, and its limits.
@@ -33,8 +34,12 @@ pub struct SandboxConfig {
     /// Environment of every command, in addition to the built-in minimum. Nothing else of the server's environment is
     /// passed on.
     pub environment: BTreeMap<String, String>,
-    /// Network of commands. `off` is the only mode there is: an own namespace in which only loopback works.
-    pub network: NetworkMode,
+    /// Network of commands: `off` (an own namespace in which only loopback works), or what they may reach through a proxy.
+    pub network: NetworkConfig,
+    /// Accept the `landlock` tier where the kernel refuses namespaces and `bwrap` is not there: commands are then plain
+    /// processes without process, network or mount namespaces, held by landlock and a system call filter. Without it there
+    /// are no commands on such a machine. They have no network at all there, so an allow-list is refused.
+    pub accept_landlock: bool,
     /// When the server runs as root: the dedicated host user id under which commands run. Must not be 0.
     pub uid: u32,
     /// Memory limit in MiB, for each process and for the whole process tree of a command; 0 is no limit.
@@ -50,11 +55,22 @@ pub struct SandboxConfig {
     pub min_free_mb: u64,
     /// Bytes kept of each of stdout and stderr, in KiB: the first and the last half.
     pub capture_kb: u64,
+    /// Seconds that a thread's namespaces wait for its next command once all processes of the last one are dead; 0 makes new
+    /// ones for each command.
+    pub keep_seconds: u64,
 }
 
 impl deerflow_config::Section for SandboxConfig {
     const KEY: &'static str = "sandbox";
     const RESTART_ONLY: bool = true;
+
+    fn validate(&self, problems: &mut deerflow_config::Problems) {
+        let network = deerflow_config::KeyPath::root().key("network");
+        self.network.check(&network, problems);
+        if let Err(SandboxError::Config { message }) = self.network_is_enforced() {
+            problems.error(network, message, None);
+        }
+    }
 }
 
 impl Default for SandboxConfig {
@@ -68,7 +84,8 @@ impl Default for SandboxConfig {
             ls_output_max_chars: 20_000,
             bash_command_timeout: 600,
             environment: BTreeMap::new(),
-            network: NetworkMode::Off,
+            network: NetworkConfig::Off,
+            accept_landlock: false,
             uid: 64_534,
             memory_mb: 4096,
             processes: 512,
@@ -76,17 +93,9 @@ impl Default for SandboxConfig {
             disk_mb: 10_240,
             min_free_mb: 512,
             capture_kb: 10 * 1024,
+            keep_seconds: 30,
         }
     }
-}
-
-/// Network of commands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkMode {
-    /// Loopback of the sandbox only.
-    #[default]
-    Off,
 }
 
 /// A host directory shown in the sandbox.
@@ -143,7 +152,20 @@ impl SandboxConfig {
         if let Some((name, _)) = self.environment.iter().find(|(name, value)| !valid_env(name, value)) {
             return bad(format!("sandbox.environment: '{name}' is not a valid variable"));
         }
-        Ok(())
+        self.network.allow_list()?;
+        self.network_is_enforced()
+    }
+
+    /// The host's commands have the host's network: a list would only pretend.
+    fn network_is_enforced(&self) -> Result<(), SandboxError> {
+        match (self.provider_kind(), &self.network) {
+            (Ok(ProviderKind::Host), NetworkConfig::Allow(_)) => Err(SandboxError::Config {
+                message: "sandbox.network.allow cannot be kept with `use: host`, whose commands have the whole network of the \
+                          host; hint: use `isolated`, or leave `network` out"
+                    .to_owned(),
+            }),
+            (Ok(_) | Err(_), _) => Ok(()),
+        }
     }
 
     /// Owner of the files that the isolated provider's commands work on: the dedicated user when this process is root,
@@ -229,8 +251,15 @@ mod tests {
 
     #[test]
     fn a_network_mode_that_does_not_exist_is_rejected_not_ignored() {
-        assert!(serde_json::from_value::<SandboxConfig>(serde_json::json!({"network": "allow-list"})).is_err());
-        assert!(serde_json::from_value::<SandboxConfig>(serde_json::json!({"network": "off"})).is_ok());
+        let read = |value| serde_json::from_value::<SandboxConfig>(serde_json::json!({"network": value}));
+        assert!(read(serde_json::json!("allow-list")).is_err());
+        assert!(read(serde_json::json!("off")).unwrap().validate().is_ok());
+        let list = read(serde_json::json!({"allow": ["pypi.org"]})).unwrap();
+        assert!(list.validate().is_ok());
+        let host = SandboxConfig { provider: "host".into(), ..list }.validate().unwrap_err().to_string();
+        assert!(host.contains("cannot be kept with `use: host`"), "{host}");
+        let bad = read(serde_json::json!({"allow": ["10.0.0.5"]})).unwrap().validate().unwrap_err().to_string();
+        assert!(bad.contains("write `10.0.0.5:8080`"), "{bad}");
     }
 
     #[test]

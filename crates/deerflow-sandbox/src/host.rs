@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use crate::capability::{Capability, Tier};
+use crate::capability::{Capability, MemoryLimit, Tier};
 use crate::config::SandboxConfig;
+use crate::egress::NetworkAccess;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
 use crate::exec::group::Group;
 use crate::files::{MountTable, ThreadFiles};
-use crate::local::{LocalSandbox, SandboxCache, Shell};
+use crate::local::{Folders, LocalSandbox, SandboxCache, Shell};
 use crate::mask::{PathMask, replace_prefix};
 use crate::sandbox::{ExecOutput, ExecRequest, Sandbox, SandboxProvider};
 use crate::{SandboxError, ThreadPaths};
@@ -45,7 +46,8 @@ impl HostProvider {
         let base =
             std::fs::canonicalize(base).map_err(|error| SandboxError::system("finding the data directory", &error))?;
         let reasons = vec!["asked for by name: commands run on the host without isolation".to_owned()];
-        let capability = Capability { tier: Tier::Host, bash: true, reasons };
+        let memory = MemoryLimit::none("commands of the host provider have no limit");
+        let capability = Capability { tier: Tier::Host, bash: true, reasons, memory };
         Ok(Self { base, config: Arc::new(config), capability, sandboxes: SandboxCache::default() })
     }
 }
@@ -60,28 +62,33 @@ impl SandboxProvider for HostProvider {
         &self.capability
     }
 
+    fn network(&self) -> NetworkAccess {
+        NetworkAccess::Unconfined
+    }
+
     async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let paths = ThreadPaths::new(&self.base, user_id, thread_id)?;
-        paths.ensure()?;
-        let name = paths.name();
-        Ok(self.sandboxes.get_or_make(name.clone(), || {
-            let files = Arc::new(ThreadFiles::new(&paths, &self.config, None));
+        let make = |folders: Arc<Folders>| {
+            let paths = folders.paths();
+            let files = Arc::new(ThreadFiles::new(paths, &self.config, None));
             let mask = PathMask::new(files.mounts(), &[]);
             let disk = DiskWatch::new(paths.thread_dir(), &self.config);
+            let id = format!("host:{}", paths.name());
             let shell = HostShell {
-                paths,
+                folders: Arc::clone(&folders),
                 files: Arc::clone(&files),
                 mask: mask.clone(),
                 config: Arc::clone(&self.config),
                 disk,
             };
-            LocalSandbox { id: format!("host:{name}"), files, mask, shell }
-        }))
+            LocalSandbox { id, folders, files, mask, shell }
+        };
+        Ok(self.sandboxes.get_or_make(Folders::new(paths, None, false), make)?)
     }
 }
 
 pub(crate) struct HostShell {
-    paths: ThreadPaths,
+    folders: Arc<Folders>,
     files: Arc<ThreadFiles>,
     mask: PathMask,
     config: Arc<SandboxConfig>,
@@ -92,7 +99,7 @@ pub(crate) struct HostShell {
 impl Shell for HostShell {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
         let started = Instant::now();
-        self.paths.ensure()?;
+        self.folders.ensure()?;
         let timeout = request.timeout.unwrap_or_else(|| self.config.command_timeout());
         let group = Group::spawn(self.command(&request)?, self.config.capture_kb * 1024)?;
         let mut output = group.finish(timeout, &cancel, &self.disk).await;
@@ -112,9 +119,9 @@ impl HostShell {
         let table = self.files.mounts();
         let cwd = match &request.cwd {
             Some(path) => PathBuf::from(to_host(table, path.as_str())),
-            None => self.paths.workspace(),
+            None => self.folders.paths().workspace(),
         };
-        let (home, tmp) = (self.paths.home(), self.paths.tmp());
+        let (home, tmp) = (self.folders.paths().home(), self.folders.paths().tmp());
         let env = env::build(&home.to_string_lossy(), &tmp.to_string_lossy(), &self.config.environment, &request.env)?;
         let shells = ["/bin/bash", "/usr/bin/bash"];
         let shell = shells.into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh");

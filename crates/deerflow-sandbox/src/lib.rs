@@ -8,7 +8,9 @@
 //! - [`text`]: the one decoder for reading, searching and editing.
 
 mod capability;
+mod cgroup;
 mod config;
+mod egress;
 mod error;
 mod exec;
 mod files;
@@ -27,8 +29,9 @@ mod system;
 pub mod text;
 mod thread_paths;
 
-pub use capability::{Capability, Tier};
-pub use config::{MountConfig, NetworkMode, ProviderKind, SandboxConfig};
+pub use capability::{Capability, MemoryBy, MemoryLimit, Tier};
+pub use config::{MountConfig, ProviderKind, SandboxConfig};
+pub use egress::{NetworkAccess, NetworkConfig, NetworkTrouble, NetworkUse};
 pub use error::SandboxError;
 pub use files::{
     Access, DirEntry, EditOutcome, EntryKind, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome,

@@ -1,7 +1,9 @@
 //! The sandbox of both local providers: the same files, a different shell.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +14,7 @@ use crate::files::{
 use crate::mask::PathMask;
 use crate::sandbox::{ExecOutput, ExecRequest, Replacement, Sandbox};
 use crate::text::TextFile;
-use crate::{SandboxError, VirtualPath};
+use crate::{SandboxError, ThreadPaths, VirtualPath};
 
 /// Runs commands for one thread.
 #[async_trait]
@@ -20,8 +22,29 @@ pub(crate) trait Shell: Send + Sync {
     async fn execute(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError>;
 }
 
-/// The sandboxes that somebody holds, by name of the thread: one thread has one, so that its writers know of each other.
-pub(crate) struct SandboxCache<S>(Mutex<HashMap<String, Weak<LocalSandbox<S>>>>);
+/// Most sandboxes kept although nobody holds them, and for how long: a run asks for its sandbox again and again.
+const KEPT: usize = 64;
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// The sandboxes that somebody holds or held a moment ago, by name of the thread: one thread has one, so that its writers
+/// know of each other.
+pub(crate) struct SandboxCache<S>(Mutex<HashMap<String, Known<S>>>);
+
+struct Known<S> {
+    sandbox: Weak<LocalSandbox<S>>,
+    /// Holds it for a while. A sandbox has no processes and no open files, so that a deleted thread loses nothing by it.
+    kept: Option<Arc<LocalSandbox<S>>>,
+    made: Instant,
+}
+
+impl<S> Known<S> {
+    fn get(&mut self) -> Option<Arc<LocalSandbox<S>>> {
+        if self.made.elapsed() > KEPT_FOR {
+            self.kept = None;
+        }
+        self.sandbox.upgrade()
+    }
+}
 
 impl<S> Default for SandboxCache<S> {
     fn default() -> Self {
@@ -30,22 +53,103 @@ impl<S> Default for SandboxCache<S> {
 }
 
 impl<S> SandboxCache<S> {
-    /// The thread's sandbox, made if nobody holds one.
-    pub(crate) fn get_or_make(&self, name: String, make: impl FnOnce() -> LocalSandbox<S>) -> Arc<LocalSandbox<S>> {
-        let mut sandboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sandbox) = sandboxes.get(&name).and_then(Weak::upgrade) {
-            return sandbox;
+    /// The thread's sandbox, made if it is not known; its directories are there.
+    pub(crate) fn get_or_make(
+        &self,
+        folders: Folders,
+        make: impl FnOnce(Arc<Folders>) -> LocalSandbox<S>,
+    ) -> Result<Arc<LocalSandbox<S>>, SandboxError> {
+        let name = folders.paths.name();
+        let known = self.lock().get_mut(&name).and_then(Known::get);
+        if let Some(sandbox) = known {
+            // The directories may have been deleted meanwhile.
+            sandbox.folders.ensure()?;
+            return Ok(sandbox);
         }
-        sandboxes.retain(|_, sandbox| sandbox.strong_count() > 0);
-        let sandbox = Arc::new(make());
-        sandboxes.insert(name, Arc::downgrade(&sandbox));
-        sandbox
+        let folders = Arc::new(folders);
+        folders.ensure()?;
+        let mut sandboxes = self.lock();
+        if let Some(sandbox) = sandboxes.get_mut(&name).and_then(Known::get) {
+            return Ok(sandbox);
+        }
+        sandboxes.retain(|_, known| known.get().is_some());
+        if sandboxes.values().filter(|known| known.kept.is_some()).count() >= KEPT
+            && let Some(oldest) =
+                sandboxes.values_mut().filter(|known| known.kept.is_some()).min_by_key(|known| known.made)
+        {
+            oldest.kept = None;
+        }
+        let sandbox = Arc::new(make(folders));
+        let kept = Some(Arc::clone(&sandbox));
+        sandboxes.insert(name, Known { sandbox: Arc::downgrade(&sandbox), kept, made: Instant::now() });
+        Ok(sandbox)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known<S>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The directories of a thread, made when they are missing.
+pub(crate) struct Folders {
+    paths: ThreadPaths,
+    owner: Option<u32>,
+    /// The owner must get there by name.
+    reach: bool,
+    /// Of `user-data` when all was in order.
+    in_order: Mutex<Option<Stamp>>,
+}
+
+/// Which directory it is, and when its entries last changed.
+type Stamp = (u64, u64, i64, i64);
+
+/// The clock of a file system ticks slowly: two changes within a tick look like one.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Folders {
+    pub(crate) fn new(paths: ThreadPaths, owner: Option<u32>, reach: bool) -> Self {
+        Self { paths, owner, reach, in_order: Mutex::new(None) }
+    }
+
+    pub(crate) fn paths(&self) -> &ThreadPaths {
+        &self.paths
+    }
+
+    /// Whose they are, when the server is root.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+
+    /// Makes what is missing. One look at `user-data` tells whether that is needed: it goes with its thread, and when a
+    /// command replaces a directory in it, its time changes; the others are out of the reach of commands.
+    pub(crate) fn ensure(&self) -> Result<(), SandboxError> {
+        let known = *self.lock();
+        if known.is_some() && self.stamp().map(|(stamp, _)| stamp) == known {
+            return Ok(());
+        }
+        self.paths.ensure_owned(self.owner, self.reach)?;
+        *self.lock() = self.stamp().filter(|(_, settled)| *settled).map(|(stamp, _)| stamp);
+        Ok(())
+    }
+
+    /// The stamp, and whether it is old enough for a later change to show.
+    fn stamp(&self) -> Option<(Stamp, bool)> {
+        let meta = std::fs::symlink_metadata(self.paths.user_data()).ok()?;
+        let changed = Duration::new(meta.ctime().try_into().ok()?, meta.ctime_nsec().try_into().ok()?);
+        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.checked_sub(changed);
+        let settled = age.is_some_and(|age| age > TICK);
+        Some(((meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()), settled))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Stamp>> {
+        self.in_order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Files of a thread and a shell.
 pub(crate) struct LocalSandbox<S> {
     pub(crate) id: String,
+    pub(crate) folders: Arc<Folders>,
     pub(crate) files: Arc<ThreadFiles>,
     pub(crate) mask: PathMask,
     pub(crate) shell: S,

@@ -60,9 +60,43 @@ pub(crate) fn replace_prefix(text: &str, from: &str, to: &str) -> String {
     out
 }
 
+/// Replaces whole paths and what is beneath them, in one pass: what was put in is not looked at again. The first pair that
+/// fits wins.
+pub(crate) fn translate(text: &str, pairs: &[(String, String)]) -> String {
+    let in_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(next) = rest.chars().next() {
+        let starts = next == '/' && !in_name(before) && before != '/';
+        let fits = |from: &str| rest.strip_prefix(from).is_some_and(|after| !after.starts_with(in_name));
+        if starts && let Some((from, to)) = pairs.iter().find(|(from, _)| fits(from)) {
+            out.push_str(to);
+            rest = &rest[from.len()..];
+            before = 'x';
+        } else {
+            out.push(next);
+            rest = &rest[next.len_utf8()..];
+            before = next;
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use super::replace_prefix;
+    use super::{replace_prefix, translate};
+
+    #[test]
+    fn only_paths_that_begin_there_are_translated_and_only_once() {
+        let pairs = [("/mnt/user-data", "/tmp/h/user-data"), ("/tmp", "/tmp/h/tmp")];
+        let pairs = pairs.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        let text = "cp /mnt/user-data/a /tmp/b; ls /var/tmp /mnt/user-data2 x=/tmp '/tmp' http://a/tmp/b 界/tmp";
+        assert_eq!(
+            translate(text, &pairs),
+            "cp /tmp/h/user-data/a /tmp/h/tmp/b; ls /var/tmp /mnt/user-data2 x=/tmp/h/tmp '/tmp/h/tmp' http://a/tmp/b 界/tmp"
+        );
+    }
 
     #[test]
     fn br_101_only_whole_names_are_masked() {

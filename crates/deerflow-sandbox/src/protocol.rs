@@ -1,11 +1,14 @@
 //! What the server and its launcher say to each other.
 //!
 //! The server starts one launcher and talks to it over a packet socket, the launcher's standard input. The first packet is a
-//! [`Setup`], answered by a [`Ready`]. Each later packet is the name of a thread with file descriptors: the job's control socket, its
-//! stdout, its stderr, then the mounts that [`Source::Passed`] refers to. The control socket carries the [`Job`] (length,
-//! then JSON) to the job's pid 1 and [`TAKEN`] and
-//! one [`Report`] (JSON, end of file) back. When the server's end closes, the job dies; the
-//! launcher keeps its end open until the job's last process is gone, so that end of file means just that.
+//! [`Setup`], answered by a [`Ready`]. Each later packet asks for a sandbox: an [`Ask`] with file descriptors, the control
+//! socket first, then the entry of the sandbox's cgroup if it has one, then the mounts that [`Source::Passed`] refers to.
+//!
+//! The control socket carries a [`Job`] to the sandbox's pid 1 (length, then JSON, with the pipes for stdout and stderr as
+//! descriptors), and back [`TAKEN`], white space with the socket of the job's proxy if it has one, and one [`Ended`] (a line of
+//! JSON). Pid 1 then waits for a further job if it said so,
+//! which only ever comes from the same thread; otherwise it exits. When the server's end closes, the sandbox dies; the
+//! launcher keeps its end open until the sandbox's last process is gone, so that end of file means just that.
 
 use std::path::PathBuf;
 
@@ -13,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// The argument that makes our binary a launcher.
 pub(crate) const LAUNCHER_ARG: &str = "__sandbox-exec";
+/// The argument after it that makes it run one command without namespaces; the user to become follows.
+pub(crate) const PLAIN_ARG: &str = "plain";
 /// Largest packet on the launcher's socket.
 pub(crate) const MAX_PACKET: usize = 64 * 1024;
 /// Most descriptors with one packet.
@@ -66,33 +71,57 @@ pub(crate) struct Job {
     pub command: String,
     pub env: Vec<(String, String)>,
     pub cwd: String,
+    /// What the sandbox shows; taken from its first job, empty in later ones.
     pub mounts: Vec<JobMount>,
+    /// The same in all jobs of a sandbox.
     pub limits: Limits,
+    /// Stay for a further job.
+    pub stay: bool,
+    /// The server runs a proxy for it and wants a listening socket of its network.
+    pub proxy: bool,
 }
 
-/// A host directory for one command.
+/// Where a host directory appears in a sandbox; without namespaces, where it is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct JobMount {
     pub target: String,
-    pub source: Source,
     pub read_only: bool,
+}
+
+/// The wish for a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    /// Name of the thread.
+    pub thread: String,
+    /// The entry of a cgroup follows the control socket.
+    pub cgroup: bool,
+    /// Where the mounts of the first job come from, in their order.
+    pub sources: Vec<Source>,
 }
 
 /// Where a mount comes from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// The n-th descriptor after the first three: a detached mount that the server, as root, made.
+    /// The n-th descriptor after those: a detached mount that the server, as root, made.
     Passed(usize),
     /// A path that the launcher opens as the server's own user.
     Path(PathBuf),
 }
 
 /// Limits of one command; 0 is none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limits {
     pub memory_bytes: u64,
     pub processes: u64,
     pub file_size_bytes: u64,
+}
+
+/// What pid 1 says at the end of a job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub report: Report,
+    /// No process is left but pid 1, which takes a further job. Otherwise it is about to exit, with all that is left.
+    pub ready: bool,
 }
 
 /// How a job ended.

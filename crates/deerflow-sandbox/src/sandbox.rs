@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::capability::Capability;
+use crate::egress::{NetworkAccess, NetworkUse};
 use crate::files::{
     DirEntry, EditOutcome, Expect, FileStat, GlobOutcome, GrepOutcome, GrepQuery, Listing, ThreadFiles, WriteOutcome,
 };
@@ -22,6 +23,11 @@ pub trait SandboxProvider: Send + Sync {
 
     /// Which tier is in force, whether commands are offered, and why not.
     fn capability(&self) -> &Capability;
+
+    /// What commands can reach.
+    fn network(&self) -> NetworkAccess {
+        NetworkAccess::Off
+    }
 
     /// User and group that files put into a thread from outside must belong to; `None` where that is the server's own.
     fn file_owner(&self) -> Option<(u32, u32)> {
@@ -196,6 +202,8 @@ pub struct ExecOutput {
     pub stdout_cut: Option<Cut>,
     /// What was left out of `stderr`.
     pub stderr_cut: Option<Cut>,
+    /// What it did on the network; `None` where that is off, or not ours to watch.
+    pub network: Option<NetworkUse>,
     /// From the request to the death of the last process.
     pub duration: Duration,
 }

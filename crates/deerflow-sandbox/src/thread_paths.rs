@@ -114,17 +114,26 @@ impl ThreadPaths {
     /// # Errors
     /// [`SandboxError::Io`] and the like when a directory cannot be made.
     pub fn ensure(&self) -> Result<(), SandboxError> {
-        self.ensure_owned(None)
+        self.ensure_owned(None, false)
     }
 
     /// The same; with `owner` (when the server is root) the directories that commands write to belong to that user and
     /// `user-data` itself to the server, so that a command cannot replace its entries.
-    pub(crate) fn ensure_owned(&self, owner: Option<u32>) -> Result<(), SandboxError> {
+    ///
+    /// With `reach`, that user can also get there by name: others can then pass through the directories above (not read
+    /// them), up to the data directory.
+    pub(crate) fn ensure_owned(&self, owner: Option<u32>, reach: bool) -> Result<(), SandboxError> {
         use std::os::unix::fs::DirBuilderExt;
         let fail = |error: &std::io::Error| SandboxError::system("making the thread directory", error);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.thread_dir()).map_err(|e| fail(&e))?;
         let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let thread = rustix::fs::open(self.thread_dir(), open, Mode::empty()).map_err(|e| fail(&e.into()))?;
+        let reach = reach && owner.is_some();
+        if reach {
+            for dir in self.thread_dir().ancestors().take_while(|dir| dir.starts_with(&self.base)) {
+                pass_through(dir).map_err(|errno| fail(&errno.into()))?;
+            }
+        }
         let make = |parent: &OwnedFd, name: &str, mode: u32, owner: Option<u32>| {
             ensure_dir(parent, name, mode, owner).map_err(|errno| fail(&errno.into()))
         };
@@ -134,11 +143,19 @@ impl ThreadPaths {
             make(&user_data, name, 0o700, owner)?;
         }
         make(&thread, "acp-workspace", 0o700, owner)?;
-        let private = make(&thread, "private", 0o700, None)?;
+        let private = make(&thread, "private", if reach { 0o711 } else { 0o700 }, None)?;
         make(&private, "home", 0o700, owner)?;
         make(&private, "tmp", 0o700, owner)?;
         Ok(())
     }
+}
+
+/// Lets others through a directory.
+pub(crate) fn pass_through(dir: &Path) -> Result<(), Errno> {
+    let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(dir, open, Mode::empty())?;
+    let mode = rustix::fs::fstat(&dir)?.st_mode & 0o7777;
+    if mode & 0o001 == 0 { handle::set_mode(&dir, mode | 0o001) } else { Ok(()) }
 }
 
 /// Opens or makes `name` without following a link: a command may have put one there.

@@ -14,7 +14,8 @@ pub struct DatabaseConfig {
     pub backend: Backend,
     /// Folder of the SQLite file `deerflow.db`; below the home folder unless absolute.
     pub sqlite_dir: PathBuf,
-    /// Marker put on new threads, for tools that ask how a thread is stored. The format is the same for both.
+    /// How threads are marked as stored. A thread with the other mark is refused until `deerflow threads migrate` changes it.
+    /// The format is the same for both.
     pub checkpoint_channel_mode: ChannelMode,
     /// How often states are written out in full.
     pub checkpoint_delta: CheckpointDelta,
@@ -116,7 +117,7 @@ pub enum Durability {
 pub struct StoreOptions {
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// Marker for new threads.
+    /// Mark of new threads, and the only one whose states are read and written.
     pub mode: ChannelMode,
     /// Steps that lie at least between two snapshots.
     pub snapshot_frequency: u32,

@@ -15,12 +15,27 @@
 //! larger than the log, a load never replays more than a bounded multiple of what it returns, and the cost of a step depends
 //! on what it changed only. Nothing needs to be pruned for that, so every checkpoint stays readable at the same price.
 //!
-//! `full` and `delta` ([`ChannelMode`]) are markers over this one format.
+//! A commit may stand on any checkpoint ([`branch`](deerflow_core::ports::StepCommit::branch)). It is a row like any other,
+//! the newest, and becomes the head; where it leaves the row before it, `branches` says on which one it stands. A load
+//! follows these bases down to the nearest snapshot. A branch inherits the log on the way to its parent, so that it costs
+//! one snapshot at most (16 bytes a message) that its own log has not paid for.
+//!
+//! A fork copies the rows of a history with what they refer to, and keeps the ids of its checkpoints: they are unique per
+//! lineage.
+//!
+//! `full` and `delta` ([`ChannelMode`]) are markers over this one format. A process works in one of them, and refuses the
+//! state of a thread that is marked for another until [`SqliteStore::migrate_thread`] marks it anew.
+//!
+//! # What else is kept
+//!
+//! Inputs that users queue for a run are acknowledged in the transaction of the step that shows them. Archived text is found
+//! through an FTS5 index in which every Chinese, Japanese and Korean character is a word, and a query a list of phrases.
 //!
 //! # Maintenance
 //!
 //! The write-ahead log is bounded: SQLite copies it back every 512 pages, and after two idle seconds it is copied back
-//! and cut to nothing. Space of deleted threads is reused; [`SqliteStore::compact`] hands it back to the file system.
+//! and cut to nothing. Space of deleted threads is reused; [`SqliteStore::compact`] hands it back to the file system. Nothing is
+//! deleted for its age unless [`SqliteStore::prune`] is asked to.
 
 mod cache;
 mod config;

@@ -12,7 +12,7 @@ use crate::config::StoreOptions;
 use crate::error::{Place, damaged};
 use crate::snapshot::{LogPosition, Snapshot};
 use crate::write::{AdmitOp, CommitOp, Done, FinishOp, Op};
-use crate::writer::{Job, QUEUE, Writer};
+use crate::writer::{Job, Pen, QUEUE, Writer};
 use crate::{files, read};
 use async_trait::async_trait;
 use deerflow_core::ports::{
@@ -44,6 +44,7 @@ pub struct SqliteStore {
     place: Place,
     options: StoreOptions,
     readers: SqlitePool,
+    pen: Arc<Pen>,
     jobs: mpsc::Sender<Job>,
     closing: CancellationToken,
     tasks: TaskTracker,
@@ -73,8 +74,14 @@ impl SqliteStore {
         let (jobs, receiver) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let writer =
-            Writer { conn, place: place.clone(), jobs: receiver, closing: closing.clone(), idle: options.idle };
+        let pen = Arc::new(Pen::new(conn));
+        let writer = Writer {
+            pen: Arc::clone(&pen),
+            place: place.clone(),
+            jobs: receiver,
+            closing: closing.clone(),
+            idle: options.idle,
+        };
         // It ends when the store is closed, or dropped and with it the sender.
         tasks.spawn(writer.run());
         Ok(Self {
@@ -83,6 +90,7 @@ impl SqliteStore {
             snapshots: Arc::default(),
             place,
             options,
+            pen,
             jobs,
             closing,
             tasks,
@@ -114,6 +122,13 @@ impl SqliteStore {
 
     async fn write(&self, op: Op) -> Result<Done, StoreError> {
         let closed = || self.place.unavailable("the store is closed");
+        // Others that wait are written together with it.
+        if self.jobs.capacity() == QUEUE
+            && !self.closing.is_cancelled()
+            && let Some(answer) = self.pen.write(&op).await
+        {
+            return answer;
+        }
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job { op, reply: Some(reply) }).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?

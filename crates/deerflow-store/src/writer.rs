@@ -1,15 +1,19 @@
-//! The one task that writes.
+//! The one connection that writes, and the task that serves it.
 //!
-//! It takes what waits, runs it in one transaction and acknowledges after `COMMIT`: under load many callers share the cost
-//! of one. An operation that is refused has written nothing, so it is answered and the others go on. When the database
+//! The task takes what waits, runs it in one transaction and acknowledges after `COMMIT`: under load many callers share the
+//! cost of one. An operation that is refused has written nothing, so it is answered and the others go on. When the database
 //! itself fails, the transaction is rolled back and each operation runs in its own, so that a failing one fails alone.
+//!
+//! A step that finds the connection free is written by its caller, without a change of task.
 
 use crate::error::{Fault, Place};
 use crate::write::{Done, Op, execute, execute_alone};
 use deerflow_core::StoreError;
 use sqlx::{Connection as _, Row as _, SqliteConnection};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Operations that may wait before callers have to.
@@ -31,8 +35,85 @@ pub(crate) struct Job {
     pub(crate) reply: Option<oneshot::Sender<Result<Done, StoreError>>>,
 }
 
+/// The connection, held by whoever writes.
+#[derive(Debug)]
+pub(crate) struct Pen {
+    held: Mutex<Held>,
+    /// Whether something was written by a caller since the task looked.
+    dirty: AtomicBool,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// Absent once the store is closed.
+    conn: Option<SqliteConnection>,
+    /// A caller went away, or failed, in the middle of its transaction: it may be open still.
+    broken_off: bool,
+}
+
+impl Pen {
+    pub(crate) fn new(conn: SqliteConnection) -> Self {
+        let held = Mutex::new(Held { conn: Some(conn), broken_off: false });
+        Self { held, dirty: AtomicBool::new(false), wake: Notify::new() }
+    }
+
+    /// Writes at once what one call of the driver can, if nobody else writes. `None` when it is the task's to do, which
+    /// includes an operation that the database has failed.
+    ///
+    /// # Cancel safety
+    /// The driver may stop anywhere when nobody waits for it; whoever writes next takes back what it did.
+    pub(crate) async fn write(&self, op: &Op) -> Option<Result<Done, StoreError>> {
+        let mut held = self.held.try_lock().ok().filter(|held| !held.broken_off)?;
+        let held = &mut *held;
+        let conn = held.conn.as_mut()?;
+        let mut alarm = Alarm { wake: &self.wake, armed: true };
+        held.broken_off = true;
+        let answer = execute_alone(conn, op).await;
+        held.broken_off = matches!(answer, Some(Err(Fault::Sql(_))));
+        alarm.armed = held.broken_off;
+        let answer = match answer? {
+            Ok(done) => Ok(done),
+            Err(Fault::Refused(error)) => Err(error),
+            Err(Fault::Sql(error)) => {
+                tracing::debug!(%error, "a write failed and is made again");
+                return None;
+            }
+        };
+        if !self.dirty.swap(true, Ordering::AcqRel) {
+            self.wake.notify_one();
+        }
+        Some(answer)
+    }
+}
+
+/// Tells the task when a write is broken off.
+struct Alarm<'a> {
+    wake: &'a Notify,
+    armed: bool,
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// What the task takes the connection for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Operations wait.
+    Write,
+    /// A caller has written for the first time, or broken off.
+    LookAfter,
+    /// Nobody has written for a while.
+    CutLog,
+}
+
 pub(crate) struct Writer {
-    pub(crate) conn: SqliteConnection,
+    pub(crate) pen: Arc<Pen>,
     pub(crate) place: Place,
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) closing: CancellationToken,
@@ -43,34 +124,61 @@ pub(crate) struct Writer {
 impl Writer {
     /// Runs until the store is closed or dropped; what was accepted before is written first.
     pub(crate) async fn run(mut self) {
+        let pen = Arc::clone(&self.pen);
         let mut batch = Vec::with_capacity(BATCH);
         let mut log_dirty = true;
         loop {
-            let taken = tokio::select! {
+            let turn = tokio::select! {
                 biased;
-                taken = self.jobs.recv_many(&mut batch, BATCH) => Some(taken),
+                taken = self.jobs.recv_many(&mut batch, BATCH) => if taken == 0 { break } else { Turn::Write },
                 () = self.closing.cancelled(), if !self.jobs.is_closed() => {
                     self.jobs.close();
                     continue;
                 }
-                () = tokio::time::sleep(self.idle), if log_dirty => None,
+                () = pen.wake.notified() => Turn::LookAfter,
+                () = tokio::time::sleep(self.idle), if log_dirty => Turn::CutLog,
             };
-            match taken {
-                Some(0) => break,
-                Some(_) => {
-                    log_dirty = true;
-                    self.serve(&mut batch).await;
+            // Callers that have written meanwhile were not idle.
+            if turn == Turn::CutLog && pen.dirty.swap(false, Ordering::AcqRel) {
+                continue;
+            }
+            let mut held = pen.held.lock().await;
+            let broken_off = std::mem::take(&mut held.broken_off);
+            let Some(conn) = &mut held.conn else { break };
+            let mut pass = Pass { conn, place: &self.place };
+            if broken_off {
+                pass.roll_back().await;
+            }
+            log_dirty = match turn {
+                Turn::LookAfter => true,
+                Turn::Write => {
+                    pass.serve(&mut batch).await;
+                    true
                 }
                 // A reader may hold the log back; the next idle time tries again.
-                None => log_dirty = !self.cut_log().await,
-            }
+                Turn::CutLog => !pass.cut_log().await,
+            };
         }
-        self.cut_log().await;
-        if let Err(error) = self.conn.close().await {
+        let mut held = pen.held.lock().await;
+        let Some(mut conn) = held.conn.take() else { return };
+        let mut pass = Pass { conn: &mut conn, place: &self.place };
+        if held.broken_off {
+            pass.roll_back().await;
+        }
+        pass.cut_log().await;
+        if let Err(error) = conn.close().await {
             tracing::warn!(%error, "the database did not close cleanly");
         }
     }
+}
 
+/// The task's turn with the connection.
+struct Pass<'a> {
+    conn: &'a mut SqliteConnection,
+    place: &'a Place,
+}
+
+impl Pass<'_> {
     async fn serve(&mut self, batch: &mut Vec<Job>) {
         let compactions: Vec<Job> = batch.extract_if(.., |job| matches!(job.op, Op::Compact)).collect();
         if !batch.is_empty() {
@@ -94,7 +202,7 @@ impl Writer {
     /// A lone operation in one call of the driver where it can be, else all in one transaction.
     async fn at_once(&mut self, batch: &[Job]) -> Result<Vec<Result<Done, StoreError>>, sqlx::Error> {
         if let [job] = batch
-            && let Some(answer) = execute_alone(&mut self.conn, &job.op).await
+            && let Some(answer) = execute_alone(self.conn, &job.op).await
         {
             return match answer {
                 Ok(done) => Ok(vec![Ok(done)]),
@@ -112,7 +220,7 @@ impl Writer {
         self.exec("BEGIN IMMEDIATE").await?;
         let mut answers = Vec::with_capacity(batch.len());
         for job in batch {
-            match execute(&mut self.conn, &job.op).await {
+            match execute(self.conn, &job.op).await {
                 Ok(done) => answers.push(Ok(done)),
                 Err(Fault::Refused(error)) => answers.push(Err(error)),
                 Err(Fault::Sql(error)) => {
@@ -143,7 +251,7 @@ impl Writer {
     async fn exec(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
         // Statements are cached, and the transaction is ours: SQLite may end it by itself when the disk is full, which
         // the driver's own transactions would not notice.
-        sqlx::query(sql).execute(&mut self.conn).await.map(drop)
+        sqlx::query(sql).execute(&mut *self.conn).await.map(drop)
     }
 
     async fn roll_back(&mut self) {
@@ -154,7 +262,7 @@ impl Writer {
 
     /// Copies the log into the database and cuts it. `false` when readers were in the way.
     async fn cut_log(&mut self) -> bool {
-        let rows = sqlx::query(CUT_LOG).fetch_all(&mut self.conn).await;
+        let rows = sqlx::query(CUT_LOG).fetch_all(&mut *self.conn).await;
         // The checkpoint's row has three columns, the first of which says whether it was held up.
         let blocked = rows.and_then(|rows| {
             let row = rows.iter().find(|row| row.len() == 3).ok_or(sqlx::Error::RowNotFound)?;
@@ -170,7 +278,7 @@ impl Writer {
     }
 
     async fn compact(&mut self) -> Result<Done, StoreError> {
-        let freed = sqlx::query("PRAGMA incremental_vacuum").fetch_all(&mut self.conn).await;
+        let freed = sqlx::query("PRAGMA incremental_vacuum").fetch_all(&mut *self.conn).await;
         freed.map_err(|error| self.place.explain(&error))?;
         self.cut_log().await;
         Ok(Done::Nothing)

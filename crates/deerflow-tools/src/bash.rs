@@ -5,7 +5,7 @@ use crate::{args, schema};
 use async_trait::async_trait;
 use deerflow_core::text::middle_cut;
 use deerflow_core::{JsonMap, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, ToolStatus};
-use deerflow_sandbox::{ExecOutput, ExecRequest, Expect, Sandbox, SandboxError};
+use deerflow_sandbox::{ExecOutput, ExecRequest, Expect, NetworkAccess, Sandbox, SandboxError, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,7 +25,23 @@ if it is not 0.
 /mnt/user-data/uploads. HOME and /tmp keep their content between calls.
 - Each call is a new shell: `cd`, variables and background processes do not outlive it. To test a server, start it in the \
 background and use it within the same command.
-- stdin is empty; a command that waits for input gets end of file. There is no Internet access, only loopback.
+- stdin is empty; a command that waits for input gets end of file.
+";
+
+/// The same without namespaces.
+const DESCRIPTION_LANDLOCK: &str = "\
+Run a shell command on a shared Linux machine, confined to your folders, and get its output: stdout, then `Std Error:` with \
+stderr, then `Exit Code:` if it is not 0.
+- It starts in /mnt/user-data/workspace. Working files go there, deliverables to /mnt/user-data/outputs, the user's files are in \
+/mnt/user-data/uploads. HOME and /tmp keep their content between calls.
+- These paths are replaced by the real ones where they stand in the command; in script files and to programs they do not exist: \
+there use relative paths, $HOME and $TMPDIR.
+- Each call is a new shell: `cd`, variables and background processes do not outlive it.
+- stdin is empty; a command that waits for input gets end of file. There is no network at all: sockets are refused, those of \
+loopback too. Other processes and files of the machine can be seen by name and cannot be opened or signalled.
+";
+
+const ADVICE: &str = "\
 - Prefer read_file, write_file, str_replace, ls, glob and grep for work on files. Run commands one by one, or join them with \
 `&&` when the next depends on the last.
 - Long output is cut in the middle; the whole of it is kept in a file that the result names.";
@@ -48,7 +64,14 @@ pub(crate) struct Bash {
 impl Bash {
     pub(crate) fn new(bench: Arc<Workbench>) -> Self {
         let seconds = bench.limits.bash_command_timeout.as_secs();
-        let description = format!("{DESCRIPTION}\n- A command may run for {seconds} seconds.");
+        // Without namespaces there is no network, whatever is configured: that description says so.
+        let computer = match bench.tier() {
+            Tier::Landlock => DESCRIPTION_LANDLOCK.to_owned(),
+            Tier::Namespaces | Tier::Bwrap | Tier::Host | Tier::None => {
+                format!("{DESCRIPTION}- {}\n", network(&bench.network()))
+            }
+        };
+        let description = format!("{computer}{ADVICE}\n- A command may run for {seconds} seconds.");
         Self { bench, spec: schema::spec::<Args>("bash", &description) }
     }
 }
@@ -153,6 +176,37 @@ impl Bash {
     }
 }
 
+/// Most patterns of an allow-list that the description names.
+const SHOWN_PATTERNS: usize = 40;
+
+/// What commands can reach, for the description.
+fn network(access: &NetworkAccess) -> String {
+    match access {
+        NetworkAccess::Off => "There is no Internet access, only loopback.".to_owned(),
+        NetworkAccess::AllowList { patterns, .. } if patterns.is_empty() => network(&NetworkAccess::Off),
+        NetworkAccess::AllowList { patterns, loopback } => {
+            let mut shown = patterns.iter().take(SHOWN_PATTERNS).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = patterns.len().saturating_sub(SHOWN_PATTERNS);
+            if more > 0 {
+                shown.push_str(&format!(" and {more} more"));
+            }
+            let all = if patterns.iter().any(|pattern| pattern == "*") { "; `*` is every public host" } else { "" };
+            let loopback = if *loopback {
+                " Programs do not ask a proxy for 127.0.0.1 by themselves: set NO_PROXY and no_proxy to nothing for what is \
+                 listed there, as with `curl --noproxy ''`."
+            } else {
+                ""
+            };
+            format!(
+                "The network reaches only: {shown} (ports 80 and 443 where none is given{all}), through the HTTP proxy in the \
+                 environment (HTTPS_PROXY and the like), which curl, pip, git and most programs use by themselves. Anything else, \
+                 DNS and UDP included, fails; the result names what was refused. Only the user can change this.{loopback}"
+            )
+        }
+        NetworkAccess::Unconfined => "The network is that of the host.".to_owned(),
+    }
+}
+
 /// The parts of a result.
 struct Report {
     stdout: String,
@@ -199,9 +253,16 @@ fn join(stdout: &str, stderr: &str, ending: &str) -> String {
     text
 }
 
-/// How the command ended, in words; empty for exit code 0.
+/// How the command ended, in words, and what it did not reach on the network; empty for exit code 0 and nothing of that kind.
 fn ending(output: &ExecOutput, limit: Duration) -> String {
     let mut lines = Vec::new();
+    if let Some(network) = &output.network {
+        lines.extend(network.trouble.iter().map(|trouble| format!("Network: {trouble}")));
+        if network.more_trouble > 0 {
+            lines.push(format!("Network: {} further attempts were refused or failed", network.more_trouble));
+        }
+    }
+    let told = !lines.is_empty();
     if output.timed_out {
         lines.push(format!(
             "Command timed out after {} seconds and was killed with everything it started; the output until then is above",
@@ -215,7 +276,8 @@ fn ending(output: &ExecOutput, limit: Duration) -> String {
     }
     if !output.timed_out {
         match (output.exit_code, output.signal) {
-            (Some(code), _) if code != 0 => lines.push(format!("Exit Code: {code}")),
+            // With something before it, 0 does not go without saying.
+            (Some(code), _) if code != 0 || told => lines.push(format!("Exit Code: {code}")),
             (None, Some(signal)) => lines.push(format!("Exit Code: {} (killed by signal {signal})", 128 + signal)),
             _ => {}
         }

@@ -58,6 +58,12 @@ impl BuiltinTools {
         Self { bench, made: Arc::default() }
     }
 
+    /// `view_image` by itself.
+    #[must_use]
+    pub fn view_image(&self) -> Arc<dyn Tool> {
+        Arc::new(ViewImage::new(Arc::clone(&self.bench)))
+    }
+
     #[cfg(test)]
     pub(crate) fn bench(&self) -> &Arc<Workbench> {
         &self.bench

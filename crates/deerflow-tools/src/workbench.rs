@@ -4,7 +4,7 @@ use crate::documents::DocumentReader;
 use crate::limits::ToolLimits;
 use crate::locks::KeyedLocks;
 use deerflow_core::{ToolContext, ToolError};
-use deerflow_sandbox::{Sandbox, SandboxError, SandboxProvider, VirtualPath};
+use deerflow_sandbox::{NetworkAccess, Sandbox, SandboxError, SandboxProvider, Tier, VirtualPath};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
@@ -27,6 +27,16 @@ pub(crate) enum Wanted {
 impl Workbench {
     pub(crate) fn new(provider: Arc<dyn SandboxProvider>, limits: ToolLimits, documents: DocumentReader) -> Self {
         Self { provider, limits, documents, locks: KeyedLocks::default() }
+    }
+
+    /// What commands can reach.
+    pub(crate) fn network(&self) -> NetworkAccess {
+        self.provider.network()
+    }
+
+    /// How commands are confined.
+    pub(crate) fn tier(&self) -> Tier {
+        self.provider.capability().tier
     }
 
     /// The computer of the call's thread.

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 pub(crate) async fn agent(config: Option<PathBuf>, command: AgentCommand) -> Result<(), Failure> {
     let AgentCommand::Chain { plan, json } = command;
-    let harness = app::harness(app::load_config(config)?).await?;
+    let config = app::load_config(config)?;
+    let store = app::open_store(&config).await?;
+    let harness = app::harness(config, &store).await?;
     let places = harness
         .places(&LeadOptions { plan_mode: plan, interactive: true, ..LeadOptions::default() })
         .map_err(Failure::usage)?;

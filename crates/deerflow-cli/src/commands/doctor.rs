@@ -6,7 +6,7 @@ use crate::failure::{Failure, RUN};
 use deerflow_core::UserId;
 use deerflow_core::ports::ThreadRepo;
 use deerflow_runtime::WorkerLock;
-use deerflow_sandbox::ExecRequest;
+use deerflow_sandbox::{ExecRequest, MemoryBy, MemoryLimit};
 use serde::Serialize;
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +65,15 @@ pub(crate) async fn doctor(file: Option<PathBuf>, json: bool) -> Result<(), Fail
             }
             add("sandbox", capability.bash, true, detail);
             if capability.bash {
+                add("network", true, true, format!("of commands: {}", sandbox.network()));
+                let MemoryLimit { by, reason } = &capability.memory;
+                let by_cgroup = *by == MemoryBy::Cgroup;
+                let detail = match by {
+                    MemoryBy::Cgroup => "cgroup: the kernel counts all memory of a command".to_owned(),
+                    MemoryBy::Rlimits => format!("rlimits, for each process by itself; no cgroup: {reason}"),
+                    MemoryBy::None => format!("no limit: {reason}"),
+                };
+                add("memory limit", by_cgroup, true, detail);
                 let result = match sandbox.acquire("default", "doctor").await {
                     Ok(sandbox) => sandbox.execute(ExecRequest::new("echo ready"), CancellationToken::new()).await,
                     Err(error) => Err(error),

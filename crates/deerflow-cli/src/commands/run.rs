@@ -7,9 +7,10 @@ use crate::cli::RunArgs;
 use crate::failure::{Failure, INTERRUPTED, NEEDS_USER, RUN};
 use crate::render::Renderer;
 use deerflow_core::message::kwargs;
-use deerflow_core::{Message, RunStatus, ThreadId};
+use deerflow_core::{Message, Principal, RunStatus, ThreadId};
 use deerflow_documents::{StageOptions, Upload, UploadLimits, stage_files};
 use deerflow_harness::LeadOptions;
+use deerflow_harness::goal::new_goal;
 use deerflow_runtime::{RunRequest, Started};
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
@@ -20,15 +21,17 @@ use std::path::{Path, PathBuf};
 const PROMPT_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Failure> {
-    let prompt = read_prompt(&args.prompt)?;
+    let prompt = read_prompt(args.prompt.as_deref().or(args.goal.as_deref()).unwrap_or_default())?;
     let thread_id = match &args.thread {
         Some(id) => ThreadId::parse(id.as_str()).map_err(Failure::usage)?,
         None => ThreadId::random(),
     };
     deliver::check(args.output.as_deref())?;
     let app = App::open(config).await?;
-    let interactive =
-        std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && args.prompt != "-" && !args.show.json;
+    let interactive = std::io::stdin().is_terminal()
+        && std::io::stderr().is_terminal()
+        && args.prompt.as_deref() != Some("-")
+        && !args.show.json;
     let options = LeadOptions {
         model: args.model.clone(),
         agent: args.agent.clone(),
@@ -38,9 +41,12 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         // A question is worth asking without a terminal too: the run ends with it, and the answer is the next message.
         interactive: true,
         max_turns: args.max_turns,
+        recall: args.recall,
     };
     // Wrong names are told before any file is copied.
-    app.harness.lead_agent(&app.user, &options).map_err(Failure::usage)?;
+    app.harness.lead_agent(&app.user, &Principal::default(), &options).await.map_err(Failure::usage)?;
+    let mut goal =
+        args.goal.as_deref().map(|text| new_goal(text, args.max_continuations)).transpose().map_err(Failure::usage)?;
     let mut renderer = Renderer::new(args.show);
     let mut message = Message::human(prompt);
     if !args.files.is_empty() {
@@ -48,8 +54,13 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         message = message.with_kwarg(kwargs::FILES, files);
     }
     loop {
-        let request =
-            RunRequest { user_id: app.user.clone(), thread_id: thread_id.clone(), message, options: options.clone() };
+        let request = RunRequest {
+            user_id: app.user.clone(),
+            thread_id: thread_id.clone(),
+            message,
+            goal: goal.take(),
+            options: options.clone(),
+        };
         let started = app.runs.start(request).await.map_err(Failure::run)?;
         let ended = follow(&app, started, &mut renderer, args.output.as_deref()).await?;
         match clarify::answer(&ended, interactive, &mut renderer).await? {

@@ -65,7 +65,8 @@ async fn the_chain_is_printed_with_its_reasons() {
     insta::assert_json_snapshot!(active);
     assert!(places.iter().all(|p| p["why"].as_str().is_some_and(|w| w.len() > 10)));
     let planned = world.run(&["agent", "chain", "--plan"]).await.expect_code(0);
-    assert!(planned.stdout.contains("TodoMiddleware") && !planned.stdout.contains("(off)"), "{}", planned.stdout);
+    let todo = planned.stdout.lines().find(|line| line.contains("TodoMiddleware"));
+    assert!(todo.is_some_and(|line| !line.contains("(off)")), "{}", planned.stdout);
 }
 
 #[tokio::test]
@@ -82,4 +83,37 @@ async fn completions_and_doctor_answer() {
         "{}",
         ran.stdout
     );
+}
+
+#[tokio::test]
+async fn the_network_of_commands_is_checked_reported_and_told_to_the_model() {
+    let world = World::offline();
+    world
+        .home
+        .write("config.yaml", b"sandbox:\n  network:\n    allow: [pypi.org, 'localhost:3000', https://a.example/x]\n");
+    let ran = world.run(&["config", "check"]).await.expect_code(2);
+    for words in ["3:23", "write `127.0.0.1:3000`", "write `a.example:443`"] {
+        assert!(ran.stdout.contains(words), "{words} in {}", ran.stdout);
+    }
+    world.home.write("config.yaml", b"sandbox:\n  use: host\n  network: {allow: [pypi.org]}\n");
+    let ran = world.run(&["config", "check"]).await.expect_code(2);
+    assert!(ran.stdout.contains("cannot be kept with `use: host`"), "{}", ran.stdout);
+    world.home.write("config.yaml", b"sandbox:\n  network: allow-list\n");
+    let ran = world.run(&["config", "check"]).await.expect_code(2);
+    assert!(ran.stdout.contains("network: {allow: [pypi.org]}"), "{}", ran.stdout);
+    for (file, told) in [
+        ("sandbox:\n  network: off\n", "of commands: off"),
+        (
+            "sandbox:\n  network: {allow: [PyPI.org, '*.pythonhosted.org:443']}\n",
+            "of commands: only to pypi.org, *.pythonhosted.org:443, through a proxy",
+        ),
+    ] {
+        world.home.write("config.yaml", file.as_bytes());
+        world.run(&["config", "check"]).await.expect_code(0);
+        let ran = world.run(&["doctor", "--json"]).await.expect_code(0);
+        let checks: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+        let detail = |name: &str| checks.iter().find(|c| c["name"] == name).map(|c| c["detail"].clone());
+        assert_eq!(detail("network"), Some(told.into()), "{}", ran.stdout);
+        assert!(checks.iter().all(|c| c["ok"] == true || c["optional"] == true), "{}", ran.stdout);
+    }
 }

@@ -47,7 +47,7 @@ pub struct RuntimeFeatures {
     pub sandbox: Feature,
     /// Compaction of long histories; off. A custom one only: it needs a model, so build it with that.
     pub summarization: Feature,
-    /// Images that the model can look at; off.
+    /// Images that the model can look at; off. Needs the sandbox, where they are.
     pub vision: Feature,
     /// A title for the thread; off.
     pub auto_title: Feature,

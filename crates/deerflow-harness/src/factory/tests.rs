@@ -63,10 +63,15 @@ fn features_fill_their_places_in_the_one_order() {
         sandbox: Feature::custom(A),
         auto_title: Feature::On,
         loop_detection: Feature::custom(B),
+        guardrail: Feature::custom(C),
+        vision: Feature::custom(D),
         ..RuntimeFeatures::default()
     };
     let agent = factory().features(features).plan_mode(true).build().unwrap();
-    assert_eq!(names(&agent), ["A", "DanglingToolCall", "ToolErrorHandling", "Todo", "Title", "B", "Clarification"]);
+    assert_eq!(
+        names(&agent),
+        ["A", "DanglingToolCall", "C", "ToolErrorHandling", "Todo", "Title", "D", "B", "Clarification"]
+    );
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn the_first_broken_rule_is_reported() {
     };
     let none = || Vec::<Arc<dyn Middleware>>::new();
     type Check = fn(&FactoryError) -> bool;
-    let cases: [(AgentFactory, Check); 7] = [
+    let cases: [(AgentFactory, Check); 8] = [
         (
             // Two rules are broken; the first counts.
             on(|_| {}).middleware(none()).extra_middleware([A]),
@@ -88,6 +93,7 @@ fn the_first_broken_rule_is_reported() {
         (on(|f| f.guardrail = Feature::On), |e| matches!(e, FactoryError::GuardrailNeedsInstance)),
         (on(|f| f.summarization = Feature::On), |e| matches!(e, FactoryError::SummarizationNeedsInstance)),
         (on(|f| f.sandbox = Feature::On), |e| matches!(e, FactoryError::NoSandbox)),
+        (on(|f| f.vision = Feature::On), |e| matches!(e, FactoryError::NoImages)),
         (factory().max_turns(0), |e| matches!(e, FactoryError::Build(BuildError::NoTurns))),
         (factory().tools([Named::tool("", "")]), |e| matches!(e, FactoryError::Build(BuildError::UnnamedTool))),
     ];
@@ -214,4 +220,29 @@ fn a_response_format_must_be_a_schema_of_an_object() {
     assert!(
         build(json!({"type": "object", "properties": {"a": {"type": "nonsense"}}})).contains("no valid JSON Schema")
     );
+}
+
+#[tokio::test]
+async fn a_sandbox_brings_its_folders_and_its_images() {
+    let home = tempfile::tempdir().unwrap();
+    let section = deerflow_sandbox::SandboxConfig { provider: "host".into(), ..Default::default() };
+    let launcher = deerflow_sandbox::Launcher::current();
+    let provider = deerflow_sandbox::create_provider(home.path(), section, launcher).await.unwrap();
+    let features = RuntimeFeatures { vision: Feature::On, ..RuntimeFeatures::default() };
+    let agent = factory().features(features).sandbox(provider.clone(), home.path()).build().unwrap();
+    let chain = names(&agent);
+    assert_eq!(chain[..3], ["ThreadData", "Uploads", "Sandbox"]);
+    assert!(chain.contains(&"ViewImage"));
+    let tools: Vec<_> = agent.tools().iter().map(|t| t.spec().name.as_str()).collect();
+    assert_eq!(tools, ["view_image", "ask_clarification"]);
+    // Said nothing about features: a sandbox that was given is used.
+    assert_eq!(names(&factory().sandbox(provider, home.path()).build().unwrap())[2], "Sandbox");
+}
+
+#[test]
+fn redaction_has_its_place_when_it_is_on() {
+    let config = crate::middleware::PiiRedactionConfig { enabled: true, ..Default::default() };
+    let redactor = Redactor::new(&config, &crate::middleware::RedactionKey::random());
+    assert_eq!(names(&factory().pii_redaction(redactor).build().unwrap())[0], "PiiRedaction");
+    assert_eq!(names(&factory().pii_redaction(Redactor::off()).build().unwrap()), PLAIN);
 }

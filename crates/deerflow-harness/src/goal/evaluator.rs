@@ -1,6 +1,7 @@
 //! The judge of a goal: one model call without tools, its answer read strictly.
 
 use super::evidence;
+use crate::middleware::Redactor;
 use deerflow_agent::{RunContext, side_call};
 use deerflow_core::state::{GoalEvaluation, GoalState};
 use deerflow_core::{AgentError, ChatModel, ChatRequest, JsonMap, Message, ThreadState, text};
@@ -30,6 +31,7 @@ pub enum EvaluationError {
 pub async fn evaluate(
     ctx: &RunContext,
     model: &Arc<dyn ChatModel>,
+    redactor: &Redactor,
     goal: &GoalState,
     state: &ThreadState,
 ) -> Result<GoalEvaluation, EvaluationError> {
@@ -42,7 +44,7 @@ pub async fn evaluate(
         format!("Objective: {objective}\n\nConversation, one message a line, texts as JSON strings:\n{evidence}");
     let request = ChatRequest {
         system: Some(instruction(ctx.interactive).into()),
-        messages: vec![Arc::new(Message::human(question))],
+        messages: vec![Arc::new(Message::human(redactor.redact(&question).into_owned()))],
         ..ChatRequest::default()
     };
     let answer = side_call(ctx, model, request, "middleware:goal_evaluator", LIMIT).await?;

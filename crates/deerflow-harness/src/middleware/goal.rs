@@ -1,5 +1,6 @@
 //! Keeps a run going until its goal is met, or until going on makes no sense.
 
+use super::Redactor;
 use crate::goal::{self, evaluator, evidence};
 use async_trait::async_trait;
 use deerflow_agent::middleware::HookResult;
@@ -19,13 +20,20 @@ pub const GOAL_CONTINUATION: &str = "deerflow_goal_continuation";
 /// Outermost of those that act at the end: the turn is over when it judges.
 pub struct GoalMiddleware {
     model: Arc<dyn ChatModel>,
+    redactor: Redactor,
 }
 
 impl GoalMiddleware {
     /// Goals judged by `model`.
     #[must_use]
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
-        Self { model }
+        Self { model, redactor: Redactor::off() }
+    }
+    /// Hides personal data from the evaluator and in what it hands on.
+    #[must_use]
+    pub fn redacting(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
     }
 }
 
@@ -44,7 +52,8 @@ impl Middleware for GoalMiddleware {
             let evaluation = evaluator::verdict(false, "run_failed", "the turn did not end with an answer");
             return Ok(stand_down(ctx, goal, evaluation, "no_durable_end_of_turn").await);
         }
-        let evaluation = match evaluator::evaluate(ctx, &self.model, goal, state).await {
+        let redactor = self.redactor.for_thread(&ctx.thread_id);
+        let evaluation = match evaluator::evaluate(ctx, &self.model, &redactor, goal, state).await {
             Ok(evaluation) => evaluation,
             Err(evaluator::EvaluationError::Call(error)) if error.is_cancelled() => return Err(AgentError::Cancelled),
             Err(error) => {
@@ -61,12 +70,18 @@ impl Middleware for GoalMiddleware {
             return Ok(Hook::update(achieved));
         }
         let signature = evidence::signature(state);
-        Ok(decide(ctx, goal, evaluation, &signature).await)
+        Ok(decide(ctx, goal, evaluation, &signature, &redactor).await)
     }
 }
 
 /// What follows from a goal that is not met.
-async fn decide(ctx: &RunContext, goal: &GoalState, evaluation: GoalEvaluation, signature: &str) -> Hook {
+async fn decide(
+    ctx: &RunContext,
+    goal: &GoalState,
+    evaluation: GoalEvaluation,
+    signature: &str,
+    redactor: &Redactor,
+) -> Hook {
     // Not keyed on the evaluator's prose, which is never twice the same.
     let key =
         json!({"satisfied": evaluation.satisfied, "blocker": evaluation.blocker, "evidence_signature": signature});
@@ -91,7 +106,7 @@ async fn decide(ctx: &RunContext, goal: &GoalState, evaluation: GoalEvaluation, 
     }
     goal.continuation_count += 1;
     announce(ctx, "continue", &evaluation.reason, &goal).await;
-    let message = continuation(&goal, &evaluation);
+    let message = continuation(&goal, &evaluation, redactor);
     let update = StateUpdate { goal: Some(judged(ctx, goal, evaluation)), ..StateUpdate::messages([message]) };
     Hook::jump(update, JumpTarget::Model)
 }
@@ -117,8 +132,8 @@ async fn announce(ctx: &RunContext, phase: &str, reason: &str, goal: &GoalState)
     ctx.events.custom(event).await;
 }
 
-fn continuation(goal: &GoalState, evaluation: &GoalEvaluation) -> Message {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+fn continuation(goal: &GoalState, evaluation: &GoalEvaluation, redactor: &Redactor) -> Message {
+    let escape = |text: &str| redactor.redact(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let evidence = evaluation.extra.get("evidence_summary").and_then(Value::as_str).unwrap_or("none");
     let text = format!(
         "<goal_continuation>\nThe goal is not reached yet.\nGoal: {}\nBlocker: {}\nWhy: {}\nEvidence so far: {}\n\

@@ -179,12 +179,14 @@ impl LlmErrorHandlingMiddleware {
         Self { config, limits }
     }
 
-    fn max_attempts(&self, kind: ModelErrorKind) -> u32 {
+    /// `retries` is what the model's profile says (`max_retries`), over the configuration's.
+    fn max_attempts(&self, kind: ModelErrorKind, retries: Option<u32>) -> u32 {
+        let most = retries.map_or(self.config.retry_max_attempts, |retries| retries.saturating_add(1));
         match kind {
-            ModelErrorKind::BurstRate | ModelErrorKind::StreamInterrupted => self.config.retry_max_attempts.min(2),
+            ModelErrorKind::BurstRate | ModelErrorKind::StreamInterrupted => most.min(2),
             // A server that is not there will not come while we wait.
-            ModelErrorKind::Unreachable => self.config.retry_max_attempts.min(2),
-            _ => self.config.retry_max_attempts,
+            ModelErrorKind::Unreachable => most.min(2),
+            _ => most,
         }
     }
 
@@ -245,7 +247,7 @@ impl Middleware for LlmErrorHandlingMiddleware {
                 Err(AgentError::Model(error)) if error.kind != ModelErrorKind::Cancelled => error,
                 Err(other) => return Err(other),
             };
-            let max_attempts = self.max_attempts(error.kind);
+            let max_attempts = self.max_attempts(error.kind, next.model().info().max_retries);
             if !error.kind.is_retriable() || attempt >= max_attempts {
                 if error.kind.is_retriable() && error.kind != ModelErrorKind::BurstRate {
                     ticket.verdict = CallVerdict::Down;

@@ -107,6 +107,19 @@ async fn attempts_are_bounded_by_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_models_own_number_of_retries_counts_within_the_bounds_of_the_kind() {
+    let calls = async |retries: u32, kind: ModelErrorKind| {
+        let mut model = flaky((0..9).map(|_| ModelError::new(kind, "x")).collect());
+        Arc::get_mut(&mut model).unwrap().info.max_retries = Some(retries);
+        run_with(&limits(), &model).await.calls
+    };
+    assert_eq!(calls(0, ModelErrorKind::Transient).await, 1);
+    assert_eq!(calls(1, ModelErrorKind::Transient).await, 2);
+    assert_eq!(calls(5, ModelErrorKind::Transient).await, 6);
+    assert_eq!(calls(5, ModelErrorKind::BurstRate).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_circuit_opens_after_failures_and_one_probe_closes_it() {
     let limits = ProcessLimits::new(
         &LlmCallConfig::default(),

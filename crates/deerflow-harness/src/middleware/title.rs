@@ -1,5 +1,6 @@
 //! Names a thread after its first exchange.
 
+use super::Redactor;
 use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, RunContext, side_call};
 use deerflow_config::Section;
@@ -47,13 +48,20 @@ const MODEL_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct TitleMiddleware {
     config: TitleConfig,
     model: Option<Arc<dyn ChatModel>>,
+    redactor: Redactor,
 }
 
 impl TitleMiddleware {
     /// Titles by `model`, or from the first message when there is none.
     #[must_use]
     pub fn new(config: TitleConfig, model: Option<Arc<dyn ChatModel>>) -> Self {
-        Self { config, model }
+        Self { config, model, redactor: Redactor::off() }
+    }
+    /// Hides personal data from the model that writes titles.
+    #[must_use]
+    pub fn redacting(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
     }
 
     /// A title from the user's first words.
@@ -65,10 +73,11 @@ impl TitleMiddleware {
 
     async fn ask(&self, ctx: &RunContext, model: &Arc<dyn ChatModel>, user: &str, assistant: &str) -> Option<String> {
         let template = self.config.prompt_template.as_deref().unwrap_or(PROMPT);
+        let redactor = self.redactor.for_thread(&ctx.thread_id);
         let prompt = template
             .replace("{max_words}", &self.config.max_words.to_string())
-            .replace("{user_msg}", text::head(user, 500))
-            .replace("{assistant_msg}", text::head(assistant, 500));
+            .replace("{user_msg}", &redactor.redact(text::head(user, 500)))
+            .replace("{assistant_msg}", &redactor.redact(text::head(assistant, 500)));
         let request = ChatRequest { messages: vec![Arc::new(Message::human(prompt))], ..ChatRequest::default() };
         // Whatever goes wrong, the thread gets its title from the first message instead.
         let answer = side_call(ctx, model, request, "middleware:title", MODEL_TIMEOUT).await.ok()?;

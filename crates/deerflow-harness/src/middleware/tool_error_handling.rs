@@ -32,6 +32,10 @@ impl ToolMeta {
             source: source.into(),
         }
     }
+    /// A gate refused the call: the model can do something else.
+    pub(super) fn permission_denied() -> Self {
+        Self::new("error", Some("permission"), true, "try_alternative", "tool_return")
+    }
     fn error(text: &str, source: &str) -> Self {
         let (kind, _, recoverable, action) = error_kind(text);
         Self::new("error", Some(kind), recoverable, action, source)

@@ -13,6 +13,7 @@ mod synopsis;
 
 pub use config::ToolOutputConfig;
 
+use super::tool_transforms::record_transform;
 use async_trait::async_trait;
 use cut::cut_middle;
 use deerflow_agent::{Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, ToolRequest};
@@ -22,6 +23,7 @@ use deerflow_tools::FULL_OUTPUT;
 use serde_json::Value;
 use std::sync::Arc;
 
+const NAME: &str = "ToolOutputBudgetMiddleware";
 /// Tools whose output is a log.
 const LOG_TOOLS: [&str; 3] = ["bash", "bash_tool", "web_fetch"];
 /// Longest tool name in a file name or a notice, in characters.
@@ -40,16 +42,16 @@ impl ToolOutputBudgetMiddleware {
         Self { config, sandbox }
     }
 
-    /// What the model sees in place of a fresh result, or `None` when it stays as it is.
-    async fn budgeted(&self, ctx: &RunContext, message: &Message) -> Option<Content> {
+    /// What the model sees in place of a fresh result, and how it was made; `None` when it stays as it is.
+    async fn budgeted(&self, ctx: &RunContext, message: &Message) -> Option<(Content, &'static str)> {
         let (tool, text) = self.subject(message)?;
         let save_over = self.config.save_over(tool);
         if save_over.is_some_and(|limit| is_longer(&text, limit))
             && let Some(preview) = self.save(ctx, message, tool, &text).await
         {
-            return Some(preview.into());
+            return Some((preview.into(), "externalized"));
         }
-        self.cut(tool, &text)
+        self.cut(tool, &text).map(|content| (content, "truncated"))
     }
 
     /// Saves a result and describes it. `None`: it is not saved, or a description would be no shorter.
@@ -161,7 +163,7 @@ fn file_name(safe_tool: &str, run_id: &str, call_id: &str, text: &str) -> String
 #[async_trait]
 impl Middleware for ToolOutputBudgetMiddleware {
     fn name(&self) -> &'static str {
-        "ToolOutputBudgetMiddleware"
+        NAME
     }
 
     async fn wrap_tool_call(
@@ -174,12 +176,15 @@ impl Middleware for ToolOutputBudgetMiddleware {
         if !self.config.enabled {
             return Ok(outcome);
         }
-        if let Some(content) = self.budgeted(ctx, &outcome.message).await {
+        if let Some((content, kind)) = self.budgeted(ctx, &outcome.message).await {
             outcome.message.content = content;
+            record_transform(&mut outcome.message, kind, NAME);
         }
         for message in &mut outcome.update.messages {
-            if let Some(content) = self.budgeted(ctx, message).await {
-                Arc::make_mut(message).content = content;
+            if let Some((content, kind)) = self.budgeted(ctx, message).await {
+                let message = Arc::make_mut(message);
+                message.content = content;
+                record_transform(message, kind, NAME);
             }
         }
         Ok(outcome)

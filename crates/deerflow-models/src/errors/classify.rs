@@ -5,6 +5,8 @@ use deerflow_core::ModelErrorKind;
 
 const QUOTA: &[&str] = &[
     "insufficient_quota",
+    "usage_limit_reached",
+    "usage_not_included",
     "quota",
     "billing",
     "credit",

@@ -64,7 +64,7 @@ async fn a_password_within_the_address_never_shows() {
         let profile = profile(json!({"name": "m", "use": "openai", "model": "x", "base_url": base}));
         for transport in [Some(Arc::new(Echo) as Arc<dyn Transport>), None] {
             let answered = transport.is_some();
-            let model = create(&profile, &|_| None, transport).unwrap();
+            let model = create(&profile, &ModelOverrides::default(), &|_| None, transport).unwrap();
             let events = model.stream(deerflow_core::ChatRequest::default(), Default::default());
             let error = events.map(Result::err).collect::<Vec<_>>().await.remove(0).unwrap();
             let shown = format!("{error} {error:?}");
@@ -91,6 +91,10 @@ fn the_method_is_added_to_the_address_unless_it_is_there() {
         of("https://a.example/openai?api-version=1", "chat/completions"),
         "https://a.example/openai/chat/completions?api-version=1"
     );
+    assert_eq!(of("https://a.example/v1", "responses"), "https://a.example/v1/responses");
+    assert_eq!(of("https://a.example/codex/responses", "responses"), "https://a.example/codex/responses");
+    let copied = without_method("https://a.example/v1/chat/completions/".parse().unwrap(), "responses");
+    assert_eq!(copied.to_string(), "https://a.example/v1");
     assert_eq!(of("https://api.anthropic.com", "v1/messages"), "https://api.anthropic.com/v1/messages");
     assert_eq!(of("https://a.example/anthropic/v1", "v1/messages"), "https://a.example/anthropic/v1/messages");
     assert_eq!(of("https://a.example/v1/messages", "v1/messages"), "https://a.example/v1/messages");

@@ -69,9 +69,10 @@ fn keep(rules: &Rules, assistant: bool, block: &ContentBlock) -> Option<ContentB
         });
     }
     let kind = block.kind();
-    let thinking = matches!(kind, "thinking" | "redacted_thinking");
+    // What only an assistant turn can hold: its thinking, and where its calls stood.
+    let thinking = matches!(kind, "thinking" | "redacted_thinking" | "reasoning" | "function_call");
     if rules.blocks.contains(&kind) && thinking == assistant {
-        // A thinking block without signature is refused, so it is worth nothing to the provider.
+        // Thinking without its signature is refused, so it is worth nothing to the provider.
         let ContentBlock::Raw(value) = block else { return None };
         let signed = |key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
         let fit = match kind {

@@ -61,6 +61,15 @@ impl Rules {
     pub const fn mistral() -> Self {
         Self { ids: IdRule::Exactly(9), not_last_assistant: true, assistant_after_tools: true, ..Self::strict() }
     }
+    /// OpenAI's Responses: like chat completions, with reasoning items that go back as they came.
+    #[must_use]
+    pub const fn responses() -> Self {
+        Self {
+            ids: IdRule::Safe { max: 64 },
+            blocks: &["reasoning", "function_call", "file", "input_file"],
+            ..Self::openai()
+        }
+    }
     /// Anthropic messages.
     #[must_use]
     pub const fn anthropic() -> Self {
@@ -83,7 +92,7 @@ impl Rules {
     /// Every rule set there is, with and without images: for tests.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        [Self::openai(), Self::strict(), Self::mistral(), Self::anthropic()]
+        [Self::openai(), Self::responses(), Self::strict(), Self::mistral(), Self::anthropic()]
             .into_iter()
             .flat_map(|rules| [rules.clone(), rules.without_vision()])
             .collect()

@@ -263,7 +263,8 @@ mod tests {
         for (_, name) in HOSTS.iter().chain(MODELS) {
             assert!(named(name).is_some(), "{name}");
         }
-        for name in deerflow_config::provider_names().filter(|name| !["anthropic", "offline", "replay"].contains(name))
+        for name in
+            deerflow_config::provider_names().filter(|name| !["anthropic", "codex", "offline", "replay"].contains(name))
         {
             assert!(named(name).is_some(), "{name}");
         }

@@ -37,9 +37,14 @@ pub(super) fn build(settings: &Settings, dialect: &Dialect, rules: &Rules, reque
     if let Some(max) = request.max_tokens.or(settings.max_tokens) {
         body.insert(dialect.max_tokens.to_owned(), json!(max));
     }
-    let switch = switch_thinking(settings, dialect, request.thinking);
+    let mut switch = switch_thinking(settings, dialect, request.thinking);
     let effort = settings.effort_for(request.reasoning_effort.as_deref(), &switch);
-    merge(&mut body, &switch);
+    // A bound for thinking is the bound, whatever the dialect calls it.
+    let bounds = ["max_tokens", "max_completion_tokens"].map(|key| switch.remove(key));
+    if let (Some(max), None) = (bounds.into_iter().flatten().next(), request.max_tokens) {
+        body.insert(dialect.max_tokens.to_owned(), max);
+    }
+    settings.put_switch(&mut body, &switch, request.thinking);
     body.remove("reasoning_effort");
     if let Some(effort) = effort {
         body.insert("reasoning_effort".into(), json!(effort));

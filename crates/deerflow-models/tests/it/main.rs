@@ -3,7 +3,9 @@
 
 mod anthropic;
 mod bounds;
+mod codex;
 mod failures;
 mod fake;
 mod openai;
 mod recording;
+mod responses;

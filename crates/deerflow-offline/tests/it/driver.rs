@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const ALL: &[&str] = &["read_file", "write_file", "present_files", "list_uploaded_files", "ls", "bash"];
+pub(crate) const ALL: &[&str] =
+    &["read_file", "write_file", "present_files", "write_todos", "list_uploaded_files", "bash"];
 
 pub(crate) struct World {
     pub(crate) files: BTreeMap<String, String>,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) tools: Vec<&'static str>,
     pub(crate) presented: Vec<String>,
-    pub(crate) plans: Vec<Value>,
     /// Answers of `write_file`, first come first served; then it works.
     pub(crate) write_errors: Vec<&'static str>,
     pub(crate) limit: usize,
@@ -37,7 +37,6 @@ impl World {
             messages: Vec::new(),
             tools: ALL.to_vec(),
             presented: Vec::new(),
-            plans: Vec::new(),
             write_errors: Vec::new(),
             limit: 50_000,
             turns: 0,
@@ -125,16 +124,6 @@ impl World {
                 self.presented.extend(paths.iter().map(|path| path.as_str().expect("a path").to_owned()));
                 "Successfully presented files".to_owned()
             }
-            "list_uploaded_files" => {
-                let uploads = self.files.keys().filter(|path| path.contains("/uploads/"));
-                let files: Vec<Value> =
-                    uploads.map(|path| json!({"filename": path.rsplit('/').next(), "path": path})).collect();
-                json!({"files": files, "total_count": files.len()}).to_string()
-            }
-            "write_todos" => {
-                self.plans.push(args["todos"].clone());
-                "Updated todo list".to_owned()
-            }
             other => panic!("an unexpected call of {other}"),
         }
     }
@@ -155,11 +144,18 @@ impl World {
         if total <= self.limit {
             return shown;
         }
+        let mut whole = 0;
+        while lines[from - 1..=from - 1 + whole].join("\n").chars().count() <= self.limit {
+            whole += 1;
+        }
+        let advice = match whole {
+            0 => format!("line {from} is cut: it is too long to show"),
+            _ => {
+                format!("lines {from}-{} of {}; go on with start_line={}", from + whole - 1, lines.len(), from + whole)
+            }
+        };
         let head = text::head(&shown, self.limit);
-        format!(
-            "{head}\n... [truncated: showing first {} of {total} chars. Use start_line/end_line to read a specific range] ...",
-            self.limit
-        )
+        format!("{head}\n... [truncated: showing first {} of {total} chars, {advice}] ...", self.limit)
     }
 
     /// The one report that was presented.

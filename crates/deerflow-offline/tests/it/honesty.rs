@@ -1,6 +1,6 @@
 //! What it cannot do, it says.
 
-use crate::driver::{World, reply, upload};
+use crate::driver::{World, reply};
 use deerflow_core::{ChatRequest, Message};
 use pretty_assertions::assert_eq;
 use std::sync::Arc;
@@ -37,14 +37,9 @@ fn an_empty_or_unreadable_file_is_named_with_its_reason_and_no_report_is_written
         [(Some(""), "it is empty"), (None, "the file is encrypted"), (Some("<!-- page 1 -->\n\n-- --\n"), "no text")]
     {
         let mut world = World::new();
-        world.tools.push("write_todos");
         let answer = world.ask("Summarise this", &[("scan.pdf", text)]);
         assert!(answer.contains("scan.pdf") && answer.contains(why), "{answer}");
         assert!(answer.contains("I wrote no report") && world.presented.is_empty());
-        assert!(
-            world.plans[1].as_array().unwrap().iter().all(|step| step["status"] == "completed"),
-            "the plan stays open"
-        );
     }
 }
 
@@ -74,11 +69,13 @@ fn a_question_that_the_files_do_not_answer_gets_no_report_of_other_things() {
 }
 
 #[test]
-fn a_file_of_an_earlier_turn_is_found_through_the_listing() {
+fn a_file_that_came_with_an_earlier_message_is_read_when_it_is_asked_for() {
     let mut world = World::new();
-    world.files.insert(upload("my old notes (v2).txt"), NOTES.to_owned());
+    world.ask("hello", &[("my old notes (v2).txt", Some(NOTES))]);
+    world.messages.truncate(2);
+    world.calls.clear();
     let answer = world.ask("What does the file I uploaded say about Beta?", &[]);
-    assert_eq!(world.calls, ["list_uploaded_files", "read_file"]);
+    assert_eq!(world.calls, ["read_file"]);
     assert!(answer.contains("“Beta sold 40 units in July.” (my old notes (v2).txt, line 2)"), "{answer}");
 }
 
@@ -113,14 +110,8 @@ fn a_failed_write_is_tried_under_another_name_and_then_admitted() {
 }
 
 #[test]
-fn a_title_is_cut_from_the_request_and_other_prompts_get_top_sentences() {
-    let ask = |text: &str| {
-        let messages = vec![Arc::new(Message::human(text))];
-        reply(ChatRequest { messages, ..ChatRequest::default() }).text().into_owned()
-    };
-    let prompt = "Generate a concise title (max 6 words) for this conversation.\nUser: Find the main reasons why sales fell and write a review\nAssistant: done";
-    assert_eq!(ask(prompt), "Find the main reasons why sales");
-    let summary = ask(&format!("Condense this conversation:\n{NOTES}\nGamma closed in May."));
-    assert!(summary.contains("Sales fell in June because the bridge was closed."), "{summary}");
-    assert_eq!(ask("Return a JSON array of three follow-up questions"), "[]");
+fn a_prompt_without_tools_and_files_gets_the_same_honest_answer() {
+    let messages = vec![Arc::new(Message::human("Write a title of at most 6 words for this conversation."))];
+    let answer = reply(ChatRequest { messages, ..ChatRequest::default() }).text().into_owned();
+    assert!(answer.contains("built-in offline model") && answer.contains("OPENAI_API_KEY"), "{answer}");
 }

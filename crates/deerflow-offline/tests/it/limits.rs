@@ -102,7 +102,7 @@ fn text() -> impl Strategy<Value = String> {
         Just("\n\n<!-- page 2 -->\n".to_owned()),
         Just("\n| Cause | 12 |\n|---|\n| | |\n|\n".to_owned()),
         Just("\n# 标题\n甲：销售下降，因为“涨价。”\n".to_owned()),
-        Just("\n... [truncated: showing first 5 of 9 chars. Use start_line/end_line to read] ...".to_owned()),
+        Just("\n... [truncated: showing first 5 of 9 chars. Use start_line/end_line to read; go on with start_line=3] ...".to_owned()),
     ];
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
@@ -112,7 +112,6 @@ proptest! {
     #[test]
     fn any_text_and_request_come_to_an_answer(request in prop_oneof![any::<String>(), Just("Why? Write a report".to_owned())], text in text(), limit in 1_usize..200) {
         let mut world = World::new();
-        world.tools.push("write_todos");
         world.limit = limit;
         world.files.insert(upload("old.txt"), text.clone());
         world.ask(&request, &[("any.txt", Some(&text))]);

@@ -97,16 +97,13 @@ fn a_text_version_is_no_second_source() {
     let mut world = World::new();
     world.files.insert(upload("a.pdf"), INCIDENT.to_owned());
     world.files.insert(upload("a.md"), INCIDENT.to_owned());
-    let said = |path: &str| {
-        format!(
-            "<current_uploads>\n- a.pdf (1 KB)\n  Path: {path}\n  Text version: {}\n</current_uploads>\n\n",
-            upload("a.md")
-        )
-    };
-    world.messages.push(std::sync::Arc::new(deerflow_core::Message::human(said(&upload("a.pdf")) + "hello")));
-    world.messages.push(std::sync::Arc::new(deerflow_core::Message::ai("Hello.")));
-    world.ask("Summarise the file that I uploaded in a report", &[]);
-    assert_eq!(world.calls[..2], ["list_uploaded_files", "read_file"]);
+    let block = format!(
+        "<current_uploads>\n- a.pdf (1 KB)\n  Path: {}\n  Text version: {}\n</current_uploads>\n\nSummarise it in a report",
+        upload("a.pdf"),
+        upload("a.md")
+    );
+    world.messages.push(std::sync::Arc::new(deerflow_core::Message::human(block)));
+    world.run();
     assert!(world.report().contains("**Sources:** a.pdf\n"), "{}", world.report());
 }
 
@@ -147,7 +144,7 @@ fn rows_are_never_quoted_and_formulas_without_values_are_left_out_with_a_note() 
         assert!(!text.contains('“') && !text.contains("=B2"), "{text}");
         assert!(text.contains("prices.csv has formulas without values"), "{text}");
     }
-    assert_eq!(answer.matches("Table (prices.csv").count(), 1, "{answer}");
+    assert!(answer.contains("| Soap | 500 | 300 |"), "{answer}");
 }
 
 #[test]
@@ -199,7 +196,7 @@ fn quotes_have_one_pair_of_marks_and_no_stray_dash() {
     let text = "“We lost the client,” said Marta in May. Then she called \"the board\".\n\n\" - The invoice was late again,\" she wrote.\n";
     let mut world = World::new();
     let answer = world.ask("Summarise this", &[("a.txt", Some(text))]);
-    assert!(answer.contains("“‘We lost the client,’ said Marta in May.”"), "{answer}");
+    assert!(answer.contains("“'We lost the client,' said Marta in May.”"), "{answer}");
     for stray in ["““", "””", "“\"", "\"”", "“-", "“ ", "“–"] {
         assert!(!answer.contains(stray) && !world.report().contains(stray), "{stray} in {answer}");
     }

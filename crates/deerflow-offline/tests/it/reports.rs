@@ -44,7 +44,7 @@ fn the_sample_gives_a_sales_review_with_the_causes_in_order() {
         "“Marta puts one cause above all others: the loss of Nordhem, the furniture chain.” (sales-notes.pdf, p. 1)",
         "because of the delay (延迟).” (sales-notes.pdf, p. 2)",
         "Units lost: 1,900; Share: 16%; Who says so: Rivera; How sure: model, +/- 25% (sales-notes.pdf, p. 3)",
-        "for 23 days, from 4 to 26 August, and the online shop showed \"available in 3 weeks\" for most of that time.” (sales-notes.pdf, p. 2)",
+        "for 23 days, from 4 to 26 August, and the online shop showed 'available in 3 weeks' for most of that time.” (sales-notes.pdf, p. 2)",
     ] {
         assert!(reasons.contains(quote), "{quote} is not in {reasons}");
     }
@@ -120,16 +120,6 @@ fn the_file_that_the_person_names_is_written() {
 }
 
 #[test]
-fn a_plan_is_written_first_and_closed_at_the_end() {
-    let mut world = World::new();
-    world.tools.push("write_todos");
-    world.ask("Summarise this", &[("lab.txt", Some(LAB))]);
-    assert_eq!(world.calls, ["write_todos", "read_file", "write_file", "present_files", "write_todos"]);
-    assert_eq!(world.plans[0][0]["status"], "in_progress");
-    assert!(world.plans[1].as_array().unwrap().iter().all(|step| step["status"] == "completed"));
-}
-
-#[test]
 fn a_follow_up_is_answered_from_what_was_read_without_a_new_report() {
     let mut world = World::new();
     world.ask("Find the main reasons why sales fell and write a review", &[("sales-notes.pdf", Some(SAMPLE))]);
@@ -155,7 +145,7 @@ fn a_file_of_tables_only_is_reported_by_its_rows_and_sheet() {
     assert!(
         section(world.report(), "Figures").contains("Table (site costs.xlsx, sheet Costs)\n\n| Site | Rent | Power |")
     );
-    assert!(answer.contains("- Table (site costs.xlsx, sheet Costs): Site, Rent, Power; 2 rows"), "{answer}");
+    assert!(answer.contains("Table (site costs.xlsx, sheet Costs)\n\n| Site | Rent | Power |"), "{answer}");
     let answer = world.ask("What about Oslo?", &[]);
     assert!(answer.contains("- Site: Oslo; Rent: 1200; Power: 310 (site costs.xlsx, sheet Costs)"), "{answer}");
 }

@@ -6,11 +6,16 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
+use super::parking::Shown;
 use crate::SandboxError;
-use crate::protocol::{INSIDE_HOME, INSIDE_ID, Job, Source};
+use crate::egress::inside;
+use crate::protocol::{INSIDE_HOME, INSIDE_ID, Job};
 use crate::system;
 
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
+
+/// Our own binary inside.
+const INSIDE_HELPER: &str = "/run/open-network";
 
 /// Runs inside, before the command: the limits, and a watcher that ends everything when the server's end of the input closes.
 /// `$1` is the command, `$2`, `$3` and `$4` are KiB of memory, KiB of a file and processes, or `unlimited`.
@@ -30,11 +35,14 @@ pub(super) struct Bwrap {
     program: PathBuf,
     /// Generated files of `/etc`.
     etc: PathBuf,
+    /// Our own binary, where it is needed inside to open the network.
+    helper: Option<PathBuf>,
 }
 
 impl Bwrap {
     /// The program, if it is there (never used as root), and the files it shows as `/etc`.
-    pub(super) fn find(program: Option<&Path>, base: &Path) -> Result<Self, SandboxError> {
+    /// With `helper`, commands have a proxy, whose socket that program of ours opens inside.
+    pub(super) fn find(program: Option<&Path>, base: &Path, helper: Option<&Path>) -> Result<Self, SandboxError> {
         let program = match program {
             Some(program) => Some(program.to_owned()).filter(|program| program.is_file()),
             None => PLACES.into_iter().map(PathBuf::from).find(|program| program.is_file()),
@@ -46,11 +54,16 @@ impl Bwrap {
         for (name, text) in system::etc_generated() {
             std::fs::write(etc.join(name), text).map_err(|error| SandboxError::system("preparing /etc", &error))?;
         }
-        Ok(Self { program, etc })
+        // `/proc/self/exe` would be `bwrap` itself.
+        let helper = helper
+            .map(std::fs::canonicalize)
+            .transpose()
+            .map_err(|error| fail(format!("this program cannot be shown inside, for the network: {error}")))?;
+        Ok(Self { program, etc, helper })
     }
 
     /// The command that runs a job. Its input is a pipe that this process holds: the child handle keeps it open.
-    pub(super) fn command(&self, job: &Job) -> Command {
+    pub(super) fn command(&self, job: &Job, mounts: &[Shown]) -> Command {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
         let id = INSIDE_ID.to_string();
@@ -69,16 +82,21 @@ impl Bwrap {
         for name in system::ETC_DIRS.iter().chain(&system::ETC_FILES) {
             add(&["--ro-bind-try", &format!("/etc/{name}"), &format!("/etc/{name}")]);
         }
-        for mount in &job.mounts {
-            let Source::Path(host) = &mount.source else { continue };
-            let flag = if mount.read_only { "--ro-bind" } else { "--bind" };
-            add(&[flag, &host.to_string_lossy(), &mount.target]);
+        for shown in mounts {
+            let flag = if shown.read_only { "--ro-bind" } else { "--bind" };
+            add(&[flag, &shown.host.to_string_lossy(), &shown.target]);
+        }
+        if let Some(helper) = &self.helper {
+            add(&["--ro-bind", &helper.to_string_lossy(), INSIDE_HELPER]);
         }
         add(&["--symlink", "/tmp", "/var/tmp", "--remount-ro", "/", "--chdir", &job.cwd, "--"]);
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         let kib = |bytes: u64| if bytes == 0 { "unlimited".to_owned() } else { (bytes / 1024).to_string() };
         let processes =
             if job.limits.processes == 0 { "unlimited".to_owned() } else { job.limits.processes.to_string() };
+        if self.helper.is_some() {
+            add(&[INSIDE_HELPER, inside::LISTEN_ARG]);
+        }
         add(&[shell, "-c", PRELUDE, shell, &job.command]);
         add(&[&kib(job.limits.memory_bytes), &kib(job.limits.file_size_bytes), &processes]);
         let mut command = Command::new(&self.program);

@@ -12,7 +12,7 @@ use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockTy
 
 use super::Launcher;
 use crate::SandboxError;
-use crate::protocol::{Failure, MAX_PACKET, Ready, Setup};
+use crate::protocol::{Ask, Failure, MAX_FDS, MAX_PACKET, Ready, Setup};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,16 +51,21 @@ impl LauncherClient {
         self.process().await.map(|process| process.degraded.clone())
     }
 
-    /// Hands a job's descriptors, and the name of its thread, to the launcher.
-    pub(super) async fn send(self: &Arc<Self>, thread: &str, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+    /// Asks the launcher for a sandbox with these descriptors.
+    pub(super) async fn send(self: &Arc<Self>, ask: &Ask, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
         let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let fail = |error: &dyn std::fmt::Display| launch_error(&Failure::new("handing over the command", error));
+        let packet = serde_json::to_vec(ask).map_err(|error| fail(&error))?;
+        if packet.len() > MAX_PACKET || fds.len() > MAX_FDS {
+            return Err(fail(&"too many mounts are configured"));
+        }
         let mut restarted = false;
         let deadline = Instant::now() + SEND_TIMEOUT;
         loop {
             let process = self.process().await?;
             let rights = [ControlMessage::ScmRights(&numbers)];
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-            match sendmsg::<()>(process.socket.as_raw_fd(), &[IoSlice::new(thread.as_bytes())], &rights, flags, None) {
+            match sendmsg::<()>(process.socket.as_raw_fd(), &[IoSlice::new(&packet)], &rights, flags, None) {
                 Ok(_) => return Ok(()),
                 Err(Errno::EINTR) => {}
                 // The queue is full for a moment, or too many descriptors are under way.
@@ -72,7 +77,7 @@ impl LauncherClient {
                     restarted = true;
                     self.forget(&process);
                 }
-                Err(errno) => return Err(launch_error(&Failure::new("handing over the command", errno))),
+                Err(errno) => return Err(fail(&errno)),
             }
         }
     }

@@ -1,58 +1,60 @@
 //! One command in the isolated computer: from request to the death of its last process.
 
-use std::io::ErrorKind;
-use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::io::AsyncWriteExt;
-use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::bwrap::Bwrap;
 use super::client::{LauncherClient, launch_error};
+use super::network;
+use super::parking::{Identity, Idle, Parking, Shape, Shown};
+use super::plain::PlainLauncher;
+use super::running::{Finished, Running};
+use crate::cgroup::{Cell, Cgroups};
 use crate::config::SandboxConfig;
-use crate::exec::capture::Output;
+use crate::egress::Egress;
 use crate::exec::disk::DiskWatch;
 use crate::exec::env;
 use crate::exec::group::Group;
 use crate::files::{Access, ThreadFiles};
-use crate::local::Shell;
-use crate::protocol::{Failure, INSIDE_HOME, Job, JobMount, Limits, Report, Source};
+use crate::local::{Folders, Shell};
+use crate::mask::{PathMask, translate};
+use crate::protocol::{Ask, Failure, INSIDE_HOME, Job, JobMount, Limits, Source};
 use crate::sandbox::{ExecOutput, ExecRequest, LimitHit};
-use crate::{SandboxError, ThreadPaths, WORKSPACE};
+use crate::{SandboxError, WORKSPACE};
 
 /// Longest command: the kernel's limit for one argument, less some.
 const MAX_COMMAND: usize = 128 * 1024 - 64;
-const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long the kernel may take to end a process tree.
-const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_REPORT: usize = 64 * 1024;
 const EXIT_FILE_SIZE: i32 = 128 + libc::SIGXFSZ;
 
 pub(crate) struct IsolatedShell {
     /// Name of the thread for the launcher.
     thread: String,
-    paths: ThreadPaths,
+    folders: Arc<Folders>,
     files: Arc<ThreadFiles>,
     config: Arc<SandboxConfig>,
     engine: Arc<Engine>,
-    owner: Option<u32>,
+    /// Where the launcher's sandboxes wait between commands.
+    parking: Arc<Parking>,
+    /// Rules of the network; `None` where it is off.
+    egress: Option<Arc<Egress>>,
     disk: DiskWatch,
+    mask: PathMask,
 }
 
 /// What runs the commands of a provider.
 pub(super) enum Engine {
-    /// Own launcher.
-    Launcher(Arc<LauncherClient>),
+    /// Own launcher, with the cgroups of its sandboxes if there are any.
+    Launcher(Arc<LauncherClient>, Option<Arc<Cgroups>>),
+    /// Landlock without namespaces.
+    Plain(PlainLauncher),
     /// The `bwrap` program.
     Bwrap(Bwrap),
     /// Nothing, for these reasons.
@@ -61,42 +63,47 @@ pub(super) enum Engine {
 
 impl IsolatedShell {
     pub(super) fn new(
-        paths: ThreadPaths,
+        folders: Arc<Folders>,
         files: Arc<ThreadFiles>,
         config: Arc<SandboxConfig>,
         engine: Arc<Engine>,
-        owner: Option<u32>,
+        parking: Arc<Parking>,
+        egress: Option<Arc<Egress>>,
+        mask: PathMask,
     ) -> Self {
-        let disk = DiskWatch::new(paths.thread_dir(), &config);
-        let thread = paths.name();
-        Self { thread, paths, files, config, engine, owner, disk }
+        let disk = DiskWatch::new(folders.paths().thread_dir(), &config);
+        let thread = folders.paths().name();
+        Self { thread, folders, files, config, engine, parking, egress, disk, mask }
     }
 
     async fn run(&self, request: ExecRequest, cancel: CancellationToken) -> Result<ExecOutput, SandboxError> {
         let started = Instant::now();
-        let timeout = request.timeout.unwrap_or_else(|| self.config.command_timeout());
-        let capture = self.config.capture_kb * 1024;
         // A command may have removed its directories.
-        self.paths.ensure_owned(self.owner)?;
+        self.folders.ensure()?;
         let only_make_room = self.disk.is_over().await;
         let mut output = match &*self.engine {
             Engine::Withdrawn(reasons) => return Err(SandboxError::ShellUnavailable { reasons: reasons.clone() }),
             Engine::Bwrap(bwrap) => {
-                let (job, _) = self.job(request, only_make_room, false)?;
-                Group::spawn(bwrap.command(&job), capture)?.finish(timeout, &cancel, &self.disk).await
-            }
-            Engine::Launcher(client) => {
-                let (job, mounts) = self.job(request, only_make_room, self.owner.is_some())?;
-                let first = Running::start(client, &self.thread, &job, &mounts, capture).await?;
-                match first.finish(timeout, &cancel, &self.disk).await? {
-                    Some(output) => output,
-                    // The launcher died before it took the job, which therefore never ran: the next one may have it.
-                    None => {
-                        let again = Running::start(client, &self.thread, &job, &mounts, capture).await?;
-                        let lost = Failure::new("starting the command", "the launcher died twice");
-                        again.finish(timeout, &cancel, &self.disk).await?.ok_or_else(|| launch_error(&lost))?
+                let (timeout, shape) = (self.timeout(&request), self.shape(only_make_room)?);
+                let job = self.job(request, &shape)?;
+                let mut command = bwrap.command(&job, &shape.mounts);
+                // With a network, the input is a socket: the same in all else, and the helper inside answers on it.
+                let socket = self.egress.as_ref().map(|_| network::input_socket(&mut command)).transpose()?;
+                let group = Group::spawn(command, self.capture())?;
+                let proxy = match (&self.egress, &socket) {
+                    (Some(egress), Some(socket)) => {
+                        network::open(egress, &self.thread, socket, &mut Vec::new(), &cancel).await?
                     }
-                }
+                    _ => None,
+                };
+                let mut output = group.finish(timeout, &cancel, &self.disk).await;
+                output.network = network::close(proxy).await;
+                drop(socket);
+                output
+            }
+            Engine::Plain(plain) => self.plainly(plain, request, &cancel, only_make_room).await?,
+            Engine::Launcher(client, cgroups) => {
+                self.launch(client, cgroups.as_ref(), request, &cancel, only_make_room).await?
             }
         };
         if output.exit_code == Some(EXIT_FILE_SIZE) || output.signal == Some(libc::SIGXFSZ) {
@@ -112,8 +119,131 @@ impl IsolatedShell {
         Ok(output)
     }
 
-    /// The job. With `only_make_room`, no file can grow, but any can be removed or cut. With `pass`, this process makes the mounts, as root, and they come along.
-    fn job(&self, request: ExecRequest, only_make_room: bool, pass: bool) -> Result<(Job, Vec<OwnedFd>), SandboxError> {
+    /// Runs a command in a sandbox of this thread that waits, or else in a new one.
+    async fn launch(
+        &self,
+        client: &Arc<LauncherClient>,
+        cgroups: Option<&Arc<Cgroups>>,
+        request: ExecRequest,
+        cancel: &CancellationToken,
+        only_make_room: bool,
+    ) -> Result<ExecOutput, SandboxError> {
+        let timeout = self.timeout(&request);
+        let shape = self.shape(only_make_room)?;
+        let mut job = self.job(request, &shape)?;
+        spare(&mut job, cgroups);
+        let (mut finished, mut cell) = (None, None);
+        while finished.is_none()
+            && let Some(idle) = self.parking.take(&self.thread, &shape)
+        {
+            cell = idle.cell;
+            let mut running = Running::hand_over(idle.control, &job, None, self.capture()).await?;
+            running.open_network(self.egress.as_ref(), &self.thread, cancel).await?;
+            // `None`: it died while it waited, and never took the job.
+            finished = running.finish(timeout, cancel, &self.disk).await?;
+        }
+        if finished.is_none() {
+            let mount = |shown: &Shown| JobMount { target: shown.target.clone(), read_only: shown.read_only };
+            job.mounts = shape.mounts.iter().map(mount).collect();
+            let entry;
+            (cell, entry) = make_cell(cgroups, &shape.limits)?;
+            let (sources, mounts) = sources(&shape, self.folders.owner().is_some())?;
+            let ask = Ask { thread: self.thread.clone(), cgroup: entry.is_some(), sources };
+            let fds: Vec<OwnedFd> = entry.into_iter().chain(mounts).collect();
+            // Should the launcher die before it took the job, which then never ran, the next one may have it.
+            for _ in 0..2 {
+                let mut running = Running::start(client, &ask, &job, &fds, self.capture()).await?;
+                running.open_network(self.egress.as_ref(), &self.thread, cancel).await?;
+                finished = running.finish(timeout, cancel, &self.disk).await?;
+                if finished.is_some() {
+                    break;
+                }
+            }
+        }
+        let lost = || launch_error(&Failure::new("starting the command", "the launcher died twice"));
+        let Finished { mut output, ready } = finished.ok_or_else(lost)?;
+        blame(&mut output, cell.as_ref());
+        if let Some(control) = ready {
+            self.parking.put(&self.thread, shape, Idle { control, cell });
+        }
+        Ok(output)
+    }
+
+    /// Runs a command without namespaces. Paths of the sandbox do not exist there: they are translated.
+    async fn plainly(
+        &self,
+        plain: &PlainLauncher,
+        request: ExecRequest,
+        cancel: &CancellationToken,
+        only_make_room: bool,
+    ) -> Result<ExecOutput, SandboxError> {
+        let timeout = self.timeout(&request);
+        let shape = self.shape(only_make_room)?;
+        let mut job = self.job(request, &shape)?;
+        spare(&mut job, plain.cgroups.as_ref());
+        let host = |shown: &Shown| (shown.target.clone(), shown.host.to_string_lossy().into_owned());
+        let mut pairs: Vec<(String, String)> = shape.mounts.iter().map(host).collect();
+        pairs.sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
+        job.command = translate(&job.command, &pairs);
+        job.cwd = translate(&job.cwd, &pairs);
+        for (_, value) in job.env.iter_mut().filter(|(name, _)| ["HOME", "TMPDIR", "PWD"].contains(&name.as_str())) {
+            *value = translate(value, &pairs);
+        }
+        let mount =
+            |shown: &Shown| JobMount { target: shown.host.to_string_lossy().into_owned(), read_only: shown.read_only };
+        job.mounts = shape.mounts.iter().map(mount).collect();
+        let (cell, entry) = make_cell(plain.cgroups.as_ref(), &shape.limits)?;
+        let (running, mut watcher) = plain.start(&job, entry.as_ref(), self.capture()).await?;
+        let finished = running.finish(timeout, cancel, &self.disk).await?;
+        let _ = watcher.wait().await;
+        let lost = || launch_error(&Failure::new("starting the command", "the watching process died"));
+        let mut output = finished.ok_or_else(lost)?.output;
+        blame(&mut output, cell.as_ref());
+        output.stdout = self.mask.apply(&output.stdout);
+        output.stderr = self.mask.apply(&output.stderr);
+        Ok(output)
+    }
+
+    fn timeout(&self, request: &ExecRequest) -> std::time::Duration {
+        request.timeout.unwrap_or_else(|| self.config.command_timeout())
+    }
+
+    fn capture(&self) -> u64 {
+        self.config.capture_kb * 1024
+    }
+
+    /// What a sandbox for a command of this thread consists of now. With `only_make_room`, no file can grow in it, but any
+    /// can be removed or cut.
+    fn shape(&self, only_make_room: bool) -> Result<Shape, SandboxError> {
+        let paths = self.folders.paths();
+        let mut mounts = Vec::new();
+        let mut add = |target: &str, host: &Path, read_only: bool| -> Result<(), SandboxError> {
+            match Identity::of(host) {
+                Ok(identity) => {
+                    mounts.push(Shown { target: target.to_owned(), host: host.to_owned(), read_only, identity })
+                }
+                // Skills and custom mounts may not be there.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(SandboxError::io("mounting", target, &error)),
+            }
+            Ok(())
+        };
+        for mount in self.files.mounts().iter() {
+            add(&mount.prefix, &mount.host, mount.access == Access::ReadOnly)?;
+        }
+        add(INSIDE_HOME, &paths.home(), false)?;
+        add("/tmp", &paths.tmp(), false)?;
+        let limits = Limits {
+            memory_bytes: self.config.memory_mb.saturating_mul(1 << 20),
+            processes: self.config.processes,
+            // 0 would be no limit.
+            file_size_bytes: if only_make_room { 1 } else { self.config.file_size_mb.saturating_mul(1 << 20) },
+        };
+        Ok(Shape { limits, mounts })
+    }
+
+    /// The job, without mounts.
+    fn job(&self, request: ExecRequest, shape: &Shape) -> Result<Job, SandboxError> {
         if request.command.len() > MAX_COMMAND || request.command.contains('\0') {
             let message =
                 "the command is too long (128 KiB) or contains a NUL; write a script file and run it".to_owned();
@@ -122,29 +252,17 @@ impl IsolatedShell {
         let mut env = env::build(INSIDE_HOME, "/tmp", &self.config.environment, &request.env)?;
         let cwd = request.cwd.map_or_else(|| WORKSPACE.to_owned(), String::from);
         env.push(("PWD".to_owned(), cwd.clone()));
-        let mut passed = Vec::new();
-        let mut mounts = Vec::new();
-        let mut add = |target: &str, host: &Path, read_only: bool| -> Result<(), SandboxError> {
-            match source(host, pass, &mut passed) {
-                Ok(source) => mounts.push(JobMount { target: target.to_owned(), source, read_only }),
-                // Skills and custom mounts may not be there.
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(SandboxError::at("mounting", target, errno)),
-            }
-            Ok(())
-        };
-        for mount in self.files.mounts().iter() {
-            add(&mount.prefix, &mount.host, mount.access == Access::ReadOnly)?;
-        }
-        add(INSIDE_HOME, &self.paths.home(), false)?;
-        add("/tmp", &self.paths.tmp(), false)?;
-        let limits = Limits {
-            memory_bytes: self.config.memory_mb.saturating_mul(1 << 20),
-            processes: self.config.processes,
-            // 0 would be no limit.
-            file_size_bytes: if only_make_room { 1 } else { self.config.file_size_mb.saturating_mul(1 << 20) },
-        };
-        Ok((Job { command: request.command, env, cwd, mounts, limits }, passed))
+        let mounts = Vec::new();
+        let stay = self.parking.is_open();
+        Ok(Job {
+            command: request.command,
+            env,
+            cwd,
+            mounts,
+            limits: shape.limits.clone(),
+            stay,
+            proxy: self.egress.is_some(),
+        })
     }
 }
 
@@ -155,157 +273,54 @@ impl Shell for IsolatedShell {
     }
 }
 
-/// Root makes the mount itself: the dedicated user may not be able to walk there.
-fn source(host: &Path, pass: bool, passed: &mut Vec<OwnedFd>) -> Result<Source, Errno> {
-    if pass {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_RECURSIVE
-            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-        match open_tree(CWD, host, flags) {
-            Ok(tree) => {
-                passed.push(tree);
-                return Ok(Source::Passed(passed.len() - 1));
-            }
-            // Root without the capability to mount: the launcher can, in its own namespace.
-            Err(Errno::PERM) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    rustix::fs::lstat(host)?;
-    Ok(Source::Path(host.to_owned()))
+/// A cgroup for a new sandbox and its entry, where there are any.
+fn make_cell(cgroups: Option<&Arc<Cgroups>>, limits: &Limits) -> Result<(Option<Cell>, Option<OwnedFd>), SandboxError> {
+    let make = |cgroups: &Arc<Cgroups>| cgroups.make(limits.memory_bytes, limits.processes);
+    let cell = cgroups.map(make).transpose().map_err(no_cgroup)?;
+    let entry = cell.as_ref().map(Cell::entry).transpose().map_err(no_cgroup)?;
+    Ok((cell, entry))
 }
 
-/// A started job.
-struct Running {
-    control: UnixStream,
-    stdout: Output,
-    stderr: Output,
-    report: Vec<u8>,
-    /// The control socket has ended: the last process is gone.
-    gone: bool,
+/// With a cgroup the kernel counts the memory of all processes together, and address space that is only reserved is free.
+fn spare(job: &mut Job, cgroups: Option<&Arc<Cgroups>>) {
+    if cgroups.is_some() {
+        job.limits.memory_bytes = 0;
+    }
 }
 
-/// Why the server ended a job.
-enum Ended {
-    Timeout,
-    Cancelled,
-    Limit(LimitHit),
+/// Without memory the kernel ends all of a sandbox, pid 1 too.
+fn blame(output: &mut ExecOutput, cell: Option<&Cell>) {
+    if output.signal == Some(libc::SIGKILL) && cell.is_some_and(Cell::ran_out_of_memory) {
+        (output.signal, output.limit_hit) = (None, Some(LimitHit::Memory));
+    }
 }
 
-impl Running {
-    async fn start(
-        client: &Arc<LauncherClient>,
-        thread: &str,
-        job: &Job,
-        mounts: &[OwnedFd],
-        capture: u64,
-    ) -> Result<Self, SandboxError> {
-        let system = |error: std::io::Error| SandboxError::system("starting a command", &error);
-        let errno = |errno: Errno| system(errno.into());
-        let (ours, theirs) = StdUnixStream::pair().map_err(system)?;
-        ours.set_nonblocking(true).map_err(system)?;
-        let (out, out_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
-        let (err, err_writer) = pipe_with(PipeFlags::CLOEXEC).map_err(errno)?;
-        let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
-        fds.extend(mounts.iter().map(AsFd::as_fd));
-        client.send(thread, &fds).await?;
-        drop((theirs, out_writer, err_writer));
-        let mut control = UnixStream::from_std(ours).map_err(system)?;
-        let body = serde_json::to_vec(job).map_err(|error| system(std::io::Error::other(error)))?;
-        let length = u32::try_from(body.len()).map_err(|error| system(std::io::Error::other(error)))?;
-        let message = [&length.to_be_bytes(), body.as_slice()].concat();
-        let write = tokio::time::timeout(START_TIMEOUT, control.write_all(&message)).await;
-        match write.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
-            Ok(()) => {}
-            // A set-up that failed before reading has said why.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-            Err(error) => return Err(system(error)),
-        }
-        let (stdout, stderr) = (Output::new(out, capture).map_err(system)?, Output::new(err, capture).map_err(system)?);
-        Ok(Self { control, stdout, stderr, report: Vec::new(), gone: false })
-    }
+fn no_cgroup(error: std::io::Error) -> SandboxError {
+    launch_error(&Failure::new("making a cgroup", error))
+}
 
-    /// Collects output until every process is gone. `None`: the job was never taken.
-    async fn finish(
-        mut self,
-        timeout: Duration,
-        cancel: &CancellationToken,
-        disk: &DiskWatch,
-    ) -> Result<Option<ExecOutput>, SandboxError> {
-        let ended = tokio::select! {
-            () = self.drain() => None,
-            () = cancel.cancelled() => Some(Ended::Cancelled),
-            () = tokio::time::sleep(timeout) => Some(Ended::Timeout),
-            limit = disk.exceeded() => Some(Ended::Limit(limit)),
-        };
-        if ended.is_some() {
-            self.kill().await;
-        }
-        self.output(ended)
-    }
-
-    /// Pid 1 exits when it sees the end of the control socket, and takes all with it.
-    async fn kill(&mut self) {
-        let _ = shutdown(&self.control);
-        if tokio::time::timeout(KILL_TIMEOUT, self.drain()).await.is_err() {
-            tracing::error!("a sandbox did not end when told to");
-        }
-    }
-
-    /// Cancel safe: each step stores what it takes.
-    async fn drain(&mut self) {
-        while !(self.gone && !self.stdout.is_open() && !self.stderr.is_open()) {
-            tokio::select! {
-                () = self.stdout.read() => {}
-                () = self.stderr.read() => {}
-                () = read_report(&self.control, &mut self.report, &mut self.gone) => {}
+/// Where the mounts of a shape come from. With `pass`, this process makes them, as root, and they come along: the dedicated
+/// user may not be able to walk there.
+fn sources(shape: &Shape, pass: bool) -> Result<(Vec<Source>, Vec<OwnedFd>), SandboxError> {
+    let mut passed = Vec::new();
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    let source = |shown: &Shown| {
+        if pass {
+            match open_tree(CWD, &shown.host, flags) {
+                Ok(tree) => {
+                    passed.push(tree);
+                    return Ok(Source::Passed(passed.len() - 1));
+                }
+                // Root without the capability to mount: the launcher can, in its own namespace.
+                Err(Errno::PERM) => {}
+                Err(errno) => return Err(SandboxError::at("mounting", &shown.target, errno)),
             }
         }
-    }
-
-    fn output(self, ended: Option<Ended>) -> Result<Option<ExecOutput>, SandboxError> {
-        if self.report.is_empty() && ended.is_none() {
-            return Ok(None);
-        }
-        let report: Option<Report> = serde_json::from_slice(&self.report).ok();
-        let mut output = ExecOutput::default();
-        match (report, &ended) {
-            (Some(Report::Failed(failure)), _) => return Err(launch_error(&failure)),
-            (_, Some(Ended::Timeout)) => output.timed_out = true,
-            (_, Some(Ended::Cancelled)) => output.cancelled = true,
-            (_, Some(Ended::Limit(limit))) => output.limit_hit = Some(*limit),
-            (Some(Report::Exited(code)), None) => output.exit_code = Some(code),
-            (Some(Report::Signalled(signal)), None) => output.signal = Some(signal),
-            (Some(Report::OutOfMemory), None) => output.limit_hit = Some(LimitHit::Memory),
-            // Pid 1 was killed from outside: the kernel was out of memory, or an operator.
-            (None, None) => output.signal = Some(libc::SIGKILL),
-        }
-        (output.stdout, output.stdout_cut) = self.stdout.finish();
-        (output.stderr, output.stderr_cut) = self.stderr.finish();
-        Ok(Some(output))
-    }
-}
-
-fn shutdown(control: &UnixStream) -> std::io::Result<()> {
-    let socket = rustix::io::dup(control)?;
-    StdUnixStream::from(socket).shutdown(Shutdown::Write)
-}
-
-async fn read_report(control: &UnixStream, report: &mut Vec<u8>, gone: &mut bool) {
-    if *gone {
-        return std::future::pending().await;
-    }
-    if control.readable().await.is_err() {
-        *gone = true;
-        return;
-    }
-    let mut buffer = [0; 4096];
-    match control.try_read(&mut buffer) {
-        Ok(0) => *gone = true,
-        Ok(count) if report.len() < MAX_REPORT => report.extend_from_slice(&buffer[..count]),
-        Ok(_) => {}
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-        Err(_) => *gone = true,
-    }
+        Ok(Source::Path(shown.host.clone()))
+    };
+    let sources = shape.mounts.iter().map(source).collect::<Result<_, _>>()?;
+    Ok((sources, passed))
 }

@@ -3,14 +3,15 @@
 use std::fs;
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::sched::CloneFlags;
 use nix::sys::resource::{Resource, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::protocol::{Failure, INSIDE_ID, Limits};
+use crate::protocol::{Failure, INSIDE_ID, JobMount, Limits};
+use crate::system;
 
 /// Becomes the dedicated user for good, without groups.
 pub(super) fn drop_to(uid: u32) -> Result<(), Failure> {
@@ -59,20 +60,30 @@ fn user_namespace_hint() -> &'static str {
 
 /// Gives up every capability, now and for whatever is executed.
 pub(super) fn drop_capabilities() -> Result<(), Failure> {
-    let fail = |errno: rustix::io::Errno| Failure::new("dropping capabilities", errno);
+    drop_bounding_set()?;
+    drop_own_capabilities()?;
+    rustix::thread::set_no_new_privs(true).map_err(|errno| Failure::new("setting no_new_privs", errno))
+}
+
+/// No program that is executed can have any. This takes a capability itself.
+pub(super) fn drop_bounding_set() -> Result<(), Failure> {
     for bit in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1 << bit) else { continue };
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             // This kernel has no such capability.
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            Err(errno) => return Err(fail(errno)),
+            Err(errno) => return Err(Failure::new("dropping capabilities", errno)),
         }
     }
+    Ok(())
+}
+
+/// This process has none.
+pub(super) fn drop_own_capabilities() -> Result<(), Failure> {
     let _ = rustix::thread::clear_ambient_capability_set();
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-        .map_err(fail)?;
-    rustix::thread::set_no_new_privs(true).map_err(|errno| Failure::new("setting no_new_privs", errno))
+        .map_err(|errno| Failure::new("dropping capabilities", errno))
 }
 
 /// Restricts the file system a second time: everything can be read and run, only `writable` can be written.
@@ -98,6 +109,63 @@ pub(super) fn landlock(writable: &[&str]) -> Result<(), Failure> {
     }
     rules.restrict_self().map_err(|error| fail(&error)).map(drop)
 }
+
+/// The rules of a command without namespaces: all it can reach of the host's files.
+pub(super) struct PlainRules(Vec<PathBeneath<PathFd>>);
+
+impl PlainRules {
+    /// The minimal system to read and run, `dirs` to work in.
+    pub(super) fn open(dirs: &[JobMount]) -> Result<Self, Failure> {
+        let abi = ABI::V6;
+        let (read, all) = (AccessFs::from_read(abi), AccessFs::from_all(abi));
+        let etc = |name: &&str| format!("/etc/{name}");
+        let generated = system::etc_generated();
+        let system = system::TOP.iter().map(|name| format!("/{name}"));
+        let system = system.chain(system::ETC_DIRS.iter().chain(&system::ETC_FILES).map(etc));
+        let system = system.chain(generated.iter().map(|(name, _)| etc(name))).chain(["/proc".to_owned()]);
+        let devices = DEVICES.map(|name| (format!("/dev/{name}"), read | AccessFs::WriteFile));
+        let plan = system.map(|path| (path, read)).chain(devices);
+        let mut rules = Vec::new();
+        for (path, access) in plan {
+            // Not every system has every part.
+            let Ok(fd) = PathFd::new(&path) else { continue };
+            let is_dir = fs::metadata(&path).is_ok_and(|meta| meta.is_dir());
+            let access = if is_dir { access } else { access & AccessFs::from_file(abi) };
+            rules.push(PathBeneath::new(fd, access));
+        }
+        for dir in dirs {
+            let fd = PathFd::new(&dir.target).map_err(|_| Failure::new("landlock", "a directory cannot be opened"))?;
+            rules.push(PathBeneath::new(fd, if dir.read_only { read } else { all }));
+        }
+        Ok(Self(rules))
+    }
+
+    /// Holds this process to them, for good.
+    pub(super) fn enforce(self) -> Result<(), Failure> {
+        let fail = |error: &dyn std::fmt::Display| Failure::new("landlock", error);
+        let abi = ABI::V6;
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(abi))
+            .map_err(|error| fail(&error))?
+            .handle_access(AccessNet::from_all(abi))
+            .map_err(|error| fail(&error))?
+            .scope(Scope::from_all(abi))
+            .map_err(|error| fail(&error))?
+            .create()
+            .map_err(|error| fail(&error))?;
+        for rule in self.0 {
+            rules = rules.add_rule(rule).map_err(|error| fail(&error))?;
+        }
+        let status = rules.restrict_self().map_err(|error| fail(&error))?;
+        if status.ruleset == RulesetStatus::NotEnforced {
+            return Err(fail(&"not available"));
+        }
+        Ok(())
+    }
+}
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Resource limits of a command, for each of its processes.
 pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {

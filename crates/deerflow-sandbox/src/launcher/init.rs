@@ -1,93 +1,152 @@
-//! Pid 1 of a job: sets the sandbox up, starts the shell, reaps, watches the server and the memory, and takes everything with
-//! it when it exits.
+//! Pid 1 of a sandbox: sets it up, runs one command after the other for its thread, and takes everything with it when it exits.
 
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::CloneFlags;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use seccompiler::BpfProgram;
 
-use super::memory::MemoryWatch;
-use super::{confine, root, seccomp, sys};
-use crate::protocol::{Failure, Job, Report, TAKEN};
+use super::job::{self, Received};
+use super::{confine, root, seccomp, supervise, sys};
+use crate::egress::inside;
+use crate::protocol::{Ended, Failure, Job, Report, TAKEN};
 
-const MAX_JOB: u32 = 8 << 20;
-const LINGER: Duration = Duration::from_millis(200);
 const CANNOT_EXECUTE: i32 = 127;
 
-/// The descriptors of a job.
+/// What the server and the launcher give a sandbox.
 pub(super) struct Channels {
     pub control: OwnedFd,
-    pub stdout: OwnedFd,
-    pub stderr: OwnedFd,
-    /// A network made ahead; without it this process is already in one of its own.
+    /// A network made ahead; without it this process makes its own.
     pub network: Option<OwnedFd>,
+    /// The entry of a cgroup to move into.
+    pub cgroup: Option<OwnedFd>,
+    /// Detached mounts, in the order of the first job's.
     pub mounts: Vec<OwnedFd>,
 }
 
 /// Runs as pid 1. Its exit makes the kernel kill every other process of the sandbox.
-pub(super) fn main(channels: Channels, template: &Path, filter: &BpfProgram) -> ! {
-    let Channels { control, stdout, stderr, network, mounts } = channels;
-    let mut control = File::from(control);
-    let outcome = redirect(stdout, stderr)
-        .and_then(|()| confined(&mut control, network, mounts, template, filter))
-        .and_then(|job| Ok((start_shell(&job)?, job.limits.memory_bytes)));
-    let report = match outcome {
-        Ok((Some(shell), memory_limit)) => supervise(&control, shell, memory_limit),
-        Ok((None, _)) => Some(Report::Exited(CANNOT_EXECUTE)),
-        Err(failure) => Some(Report::Failed(failure)),
-    };
-    if let Some(report) = report.and_then(|report| serde_json::to_vec(&report).ok()) {
-        // The server may be gone; then nobody wants to know.
-        let _ = control.write_all(&report);
+///
+/// `channels` waits for them, when this process was made ahead; it gives none when none will come.
+pub(super) fn main(template: &Path, filter: &BpfProgram, channels: impl FnOnce() -> Option<Channels>) -> ! {
+    let prepared = prepare(template);
+    if let Some(Channels { control, network, cgroup, mounts }) = channels() {
+        let mut control = UnixStream::from(control);
+        let served = prepared.and_then(|()| join(cgroup)).and_then(|()| serve(&mut control, network, mounts, filter));
+        if let Err(failure) = served {
+            let _ = tell(&mut control, &Ended { report: Report::Failed(failure), ready: false });
+        }
     }
     sys::exit_now(0)
 }
 
-/// Gives this process, and so the shell, the command's pipes.
-fn redirect(stdout: OwnedFd, stderr: OwnedFd) -> Result<(), Failure> {
-    let fail = |errno| Failure::new("preparing the job", errno);
-    nix::unistd::dup2_stdout(&stdout).map_err(fail)?;
-    nix::unistd::dup2_stderr(&stderr).map_err(fail)
-}
-
-/// Gives this process, and so the shell, an empty input: that of the sandbox, not the host's device.
-fn empty_input() -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::new("preparing the job", error);
-    let null = File::open("/dev/null").map_err(fail)?;
-    nix::unistd::dup2_stdin(&null).map_err(|errno| fail(errno.into()))
-}
-
-/// Reads the job and locks this process in, for good.
-fn confined(
-    control: &mut File,
-    network: Option<OwnedFd>,
-    mounts: Vec<OwnedFd>,
-    template: &Path,
-    filter: &BpfProgram,
-) -> Result<Job, Failure> {
-    let job = read_job(control)?;
-    // From here on the server must not start the job a second time.
-    control.write_all(TAKEN).map_err(|error| Failure::new("taking the job", error))?;
+/// All that can be done before it is known for whom.
+fn prepare(template: &Path) -> Result<(), Failure> {
+    // The launcher's own input is the server's socket, which must end with the launcher.
+    let null = File::open("/dev/null").map_err(|error| Failure::new("preparing the job", error))?;
+    redirect(nix::unistd::dup2_stdin, null)?;
     let _ = nix::unistd::setsid();
     nix::unistd::sethostname("sandbox").map_err(|errno| Failure::new("setting the host name", errno))?;
+    root::enter(template)
+}
+
+/// Moves this process into its cgroup. It may, since the server opened the entry.
+pub(super) fn join(cgroup: Option<OwnedFd>) -> Result<(), Failure> {
+    let Some(entry) = cgroup else { return Ok(()) };
+    File::from(entry).write_all(b"0").map_err(|error| Failure::new("entering the cgroup", error))
+}
+
+/// One job after the other, as long as the server has any. The first one sets the sandbox up.
+fn serve(
+    control: &mut UnixStream,
+    network: Option<OwnedFd>,
+    mounts: Vec<OwnedFd>,
+    filter: &BpfProgram,
+) -> Result<(), Failure> {
+    let Some(mut received) = take(control)? else { return Ok(()) };
+    confine_for(&received.job, network, mounts, filter)?;
+    // The signal must be blocked before there is a child that can send it.
+    let mask = SigSet::from(Signal::SIGCHLD);
+    let signals = mask
+        .thread_block()
+        .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
+        .map_err(|errno| Failure::new("preparing the job", errno))?;
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(|error| Failure::new("preparing the job", error))?;
+    redirect(nix::unistd::dup2_stdin, &null)?;
+    loop {
+        let Received { mut job, stdout, stderr, cgroup: _ } = received;
+        redirect(nix::unistd::dup2_stdout, stdout)?;
+        redirect(nix::unistd::dup2_stderr, stderr)?;
+        if job.proxy {
+            let opened = inside::open(control.as_fd());
+            let variables = opened.map_err(|error| Failure::new("opening the network", error))?;
+            inside::add(&mut job.env, variables);
+        }
+        let shell = start_shell(&job)?;
+        // The pipes shall end with the command.
+        redirect(nix::unistd::dup2_stdout, &null)?;
+        redirect(nix::unistd::dup2_stderr, &null)?;
+        let report = match shell {
+            Some(shell) => supervise::supervise(control, &signals, shell, job.limits.memory_bytes),
+            None => Some(Report::Exited(CANNOT_EXECUTE)),
+        };
+        let Some(report) = report else { return Ok(()) };
+        let may_stay = job.stay && matches!(report, Report::Exited(_) | Report::Signalled(_));
+        let ready = may_stay && supervise::clear_away(&signals);
+        if tell(control, &Ended { report, ready }).is_err() || !ready {
+            return Ok(());
+        }
+        match take(control)? {
+            Some(next) => received = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Waits for a job and takes it on.
+pub(super) fn take(control: &mut UnixStream) -> Result<Option<Received>, Failure> {
+    let received = job::receive(control)?;
+    if received.is_some() {
+        // From here on the server must not start the job a second time.
+        control.write_all(TAKEN).map_err(|error| Failure::new("taking the job", error))?;
+    }
+    Ok(received)
+}
+
+pub(super) fn tell(control: &mut UnixStream, ended: &Ended) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(ended)?;
+    line.push(b'\n');
+    // The server may be gone; then nobody wants to know.
+    control.write_all(&line)
+}
+
+/// Gives this process, and so the shell, a descriptor as one of the standard ones.
+fn redirect<F: AsFd>(dup: impl Fn(F) -> nix::Result<()>, fd: F) -> Result<(), Failure> {
+    dup(fd).map_err(|errno| Failure::new("preparing the job", errno))
+}
+
+/// Locks this process in, for good.
+fn confine_for(job: &Job, network: Option<OwnedFd>, mounts: Vec<OwnedFd>, filter: &BpfProgram) -> Result<(), Failure> {
     match network {
         Some(network) => nix::sched::setns(&network, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Failure::new("entering the network", errno))?,
-        None => sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?,
+        None => {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| Failure::new("making a network", errno))?;
+            sys::loopback_up().map_err(|error| Failure::new("starting loopback", error))?;
+        }
     }
-    root::enter(template, &job.mounts, &mounts)?;
+    root::attach(&job.mounts, &mounts)?;
     drop(mounts);
-    empty_input()?;
     // A further user namespace: nothing inside has any capability over the mounts and namespaces just made.
     confine::enter_user_namespace(CloneFlags::empty())?;
     confine::drop_capabilities()?;
@@ -98,8 +157,7 @@ fn confined(
     // Pid 1 cannot be inspected or traced from inside, although it has the same user.
     nix::sys::prctl::set_dumpable(false).map_err(|errno| Failure::new("preparing the job", errno))?;
     seccomp::install(filter)?;
-    confine::limit(&job.limits)?;
-    Ok(job)
+    confine::limit(&job.limits)
 }
 
 /// Starts the shell; `None` if it cannot be executed, which its standard error then says.
@@ -114,108 +172,18 @@ fn start_shell(job: &Job) -> Result<Option<Pid>, Failure> {
     let env =
         job.env.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect::<Result<Vec<_>, _>>();
     let env = env.map_err(|error| fail(&error))?;
-    // The signal must be blocked before there is a child that can send it.
-    SigSet::from(Signal::SIGCHLD).thread_block().map_err(|errno| fail(&errno))?;
     let path = job.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
     // Should a plain program not start (a script without an interpreter line), the shell knows what to do.
     let direct = super::words::plain(&job.command, path)
         .and_then(|(program, words)| sys::spawn(&program, &super::words::borrowed(&words), &env).ok());
-    match direct.map_or_else(|| sys::spawn(shell, &[shell, c"-c", &command], &env), Ok) {
-        Ok(pid) => {
-            let null = File::options().write(true).open("/dev/null").map_err(|error| fail(&error))?;
-            nix::unistd::dup2_stdout(&null).map_err(|errno| fail(&errno))?;
-            nix::unistd::dup2_stderr(&null).map_err(|errno| fail(&errno))?;
-            Ok(Some(pid))
-        }
+    let started = direct.map_or_else(|| sys::spawn(shell, &[shell, c"-c", &command], &env), Ok);
+    // This process shall hold no directory while it waits.
+    let _ = std::env::set_current_dir("/");
+    match started {
+        Ok(pid) => Ok(Some(pid)),
         Err(errno) => {
             let _ = writeln!(std::io::stderr(), "sandbox: cannot execute {}: {errno}", shell.to_string_lossy());
             Ok(None)
-        }
-    }
-}
-
-fn read_job(control: &mut File) -> Result<Job, Failure> {
-    let fail = |error: &dyn std::fmt::Display| Failure::new("reading the job", error);
-    let mut length = [0; 4];
-    control.read_exact(&mut length).map_err(|error| fail(&error))?;
-    let length = u32::from_be_bytes(length);
-    if length > MAX_JOB {
-        return Err(fail(&"too long"));
-    }
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    control.read_exact(&mut bytes).map_err(|error| fail(&error))?;
-    serde_json::from_slice(&bytes).map_err(|error| fail(&error))
-}
-
-/// Waits for the shell, the server's end of file, or too much memory. The memory is looked at when its time has come, however
-/// often a child's death wakes this process.
-fn supervise(control: &File, shell: Pid, memory_limit: u64) -> Option<Report> {
-    let signals =
-        SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).ok()?;
-    let mut watch = (memory_limit > 0).then(|| MemoryWatch::new(memory_limit));
-    loop {
-        let timeout = match &watch {
-            Some(watch) => watch.left().try_into().unwrap_or(PollTimeout::ZERO),
-            None => PollTimeout::NONE,
-        };
-        let mut fds =
-            [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(_) => return None,
-        }
-        // The server says nothing after the job: whatever comes is its end.
-        if fds[1].revents().is_some_and(|events| !events.is_empty()) {
-            return None;
-        }
-        if watch.as_mut().is_some_and(MemoryWatch::exceeded) {
-            return Some(Report::OutOfMemory);
-        }
-        // One read takes all that is pending: equal signals are one.
-        let _ = signals.read_signal();
-        if let Some(report) = reap(shell, watch.as_ref()) {
-            linger(&signals, control);
-            return Some(report);
-        }
-    }
-}
-
-/// Lets what the shell left in the background finish a last line: `echo A && sleep 300 & echo B` shall show both. It costs
-/// nothing when nothing is left.
-fn linger(signals: &SignalFd, control: &File) {
-    let deadline = Instant::now() + LINGER;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => {}
-            // Children may die without end, faster than they are collected.
-            Ok(_) if left.is_zero() => return,
-            Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
-            Err(_) => return,
-        }
-        let Ok(timeout) = PollTimeout::try_from(left) else { return };
-        let mut fds =
-            [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
-        let ready = poll(&mut fds, timeout);
-        if !matches!(ready, Ok(1..) | Err(nix::errno::Errno::EINTR)) || fds[1].revents().is_some_and(|e| !e.is_empty())
-        {
-            return;
-        }
-        while let Ok(Some(_)) = signals.read_signal() {}
-    }
-}
-
-/// Collects the dead; the shell's status if it is among them. Stops in between when the memory must be looked at: the rest
-/// is collected after that.
-fn reap(shell: Pid, watch: Option<&MemoryWatch>) -> Option<Report> {
-    loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) if pid == shell => return Some(Report::Exited(code)),
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == shell => return Some(Report::Signalled(signal as i32)),
-            Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => return None,
-            Ok(_) | Err(nix::errno::Errno::EINTR) if watch.is_some_and(|watch| watch.left().is_zero()) => return None,
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(_) => return None,
         }
     }
 }

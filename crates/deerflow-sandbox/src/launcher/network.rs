@@ -9,7 +9,7 @@ use nix::sched::CloneFlags;
 use super::sys;
 
 /// Unused networks to have ready.
-const AHEAD: usize = 4;
+const AHEAD: usize = super::ahead::AHEAD;
 /// Networks kept for the next command of their thread.
 const KEPT: usize = 64;
 
@@ -34,9 +34,6 @@ impl NetworkPool {
         let known = self.used.iter().rposition(|(owner, _)| owner == thread);
         if let Some((_, network)) = known.and_then(|at| self.used.remove(at)) {
             return Some(network);
-        }
-        if self.fresh.is_empty() {
-            self.add();
         }
         self.fresh.pop()
     }

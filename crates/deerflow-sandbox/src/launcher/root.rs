@@ -1,6 +1,6 @@
-//! The root of one job: the template, the thread's directories, a fresh `/proc`, and nothing of the host.
+//! The root of a sandbox: the template, the thread's directories, a fresh `/proc`, and nothing of the host.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::CWD;
@@ -8,19 +8,16 @@ use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mou
 
 use super::sys::{Attributes, mount_setattr};
 use super::template::{bind_if_there, inside, tmpfs};
-use crate::protocol::{Failure, JobMount, Source};
+use crate::protocol::{Failure, JobMount};
 
 /// Parts of `/proc` that act on the machine: read-only.
 const PROC_READ_ONLY: [&str; 5] = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
 /// Parts of `/proc` that tell about the machine: empty.
 const PROC_MASKED: [&str; 3] = ["kcore", "keys", "timer_list"];
 
-/// Builds the job's root on the template and enters it; the host's files are gone afterwards.
-pub(super) fn enter(template: &Path, mounts: &[JobMount], passed: &[OwnedFd]) -> Result<(), Failure> {
-    for item in mounts {
-        let target = inside(template, &item.target)?;
-        attach(item, &target, passed)?;
-    }
+/// Builds a root on the template and enters it, as far as that does not depend on a job; the host's files are gone
+/// afterwards.
+pub(super) fn enter(template: &Path) -> Result<(), Failure> {
     proc(&template.join("proc"))?;
     let dev = template.join("dev");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -30,23 +27,29 @@ pub(super) fn enter(template: &Path, mounts: &[JobMount], passed: &[OwnedFd]) ->
     pivot(template)
 }
 
-fn attach(item: &JobMount, target: &Path, passed: &[OwnedFd]) -> Result<(), Failure> {
-    let fail = |error: &dyn std::fmt::Display| Failure::new(format!("mounting {}", item.target), error);
-    let opened;
-    let tree: BorrowedFd<'_> = match &item.source {
-        Source::Passed(index) => passed.get(*index).ok_or_else(|| fail(&"descriptor missing"))?.as_fd(),
-        Source::Path(path) => {
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_RECURSIVE
-                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-            opened = open_tree(CWD, path, flags).map_err(|errno| fail(&errno))?;
-            opened.as_fd()
-        }
-    };
-    let attributes = if item.read_only { Attributes::READ_ONLY } else { Attributes::NOSUID_NODEV };
-    mount_setattr(tree, attributes, true).map_err(|error| fail(&error))?;
-    move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|errno| fail(&errno))
+/// A detached copy of a host directory, with what is mounted beneath it.
+pub(super) fn detached(path: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    // The path is the host's: the one who reads the failure must not see it.
+    open_tree(CWD, path, flags).map_err(|errno| Failure::new("opening a directory to mount", errno))
+}
+
+/// Shows a job's directories in the root that was entered.
+pub(super) fn attach(mounts: &[JobMount], trees: &[OwnedFd]) -> Result<(), Failure> {
+    if mounts.len() != trees.len() {
+        return Err(Failure::new("mounting", "descriptors missing"));
+    }
+    for (item, tree) in mounts.iter().zip(trees) {
+        let fail = |error: &dyn std::fmt::Display| Failure::new(format!("mounting {}", item.target), error);
+        let target = inside(Path::new("/"), &item.target)?;
+        let attributes = if item.read_only { Attributes::READ_ONLY } else { Attributes::NOSUID_NODEV };
+        mount_setattr(tree.as_fd(), attributes, true).map_err(|error| fail(&error))?;
+        move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|errno| fail(&errno))?;
+    }
+    Ok(())
 }
 
 fn proc(target: &Path) -> Result<(), Failure> {

@@ -83,6 +83,28 @@ const DENIED: &[i64] = &[
     libc::SYS__sysctl,
 ];
 
+/// Refused as well where there are no namespaces. Any address would be the host's: its network, the services that listen on
+/// sockets in its file system, its System V objects.
+const DENIED_WITHOUT_NAMESPACES: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+    // By name, without opening: landlock knows it since its third version only.
+    libc::SYS_truncate,
+];
+
+/// What else surrounds the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Walls {
+    Namespaces,
+    None,
+}
+
 /// Refused with ENOSYS: programs then take the older way. `clone3` passes its flags in memory, where no filter sees them;
 /// memory of `memfd_create` is in no process's account.
 const ABSENT: &[i64] = &[
@@ -97,17 +119,19 @@ const ABSENT: &[i64] = &[
 const PTRACE_ATTACH: u64 = 16;
 const PTRACE_SEIZE: u64 = 0x4206;
 const NETLINK_ROUTE: u64 = 0;
+/// The type of a socket, without its flags.
+const SOCKET_TYPE: u64 = 0xf;
 /// Most semaphores in a System V set: each takes memory that is in no process's account.
 const MAX_SEMAPHORES: u64 = 256;
 
 /// The filter: one short program, because each command pays for its installation. A binary search by number decides all calls
 /// but those that depend on arguments; the compiled rules follow it.
-pub(super) fn compile() -> Result<BpfProgram, Failure> {
+pub(super) fn compile(walls: Walls) -> Result<BpfProgram, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new("compiling the system call filter", error);
     let arch: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| failed(&error))?;
-    let rules = by_argument().map_err(|error| failed(&error))?;
-    let verdicts = verdicts(&rules);
+    let rules = by_argument(walls).map_err(|error| failed(&error))?;
+    let verdicts = verdicts(&rules, walls);
     let action = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| failed(&error))?;
     let mut program = BpfProgram::try_from(filter).map_err(|error| failed(&error))?;
@@ -124,8 +148,9 @@ enum Verdict {
     Rules,
 }
 
-fn verdicts(rules: &BTreeMap<i64, Vec<SeccompRule>>) -> Vec<(u32, Verdict)> {
-    let denied = DENIED.iter().map(|call| (*call, Verdict::Refuse(libc::EPERM)));
+fn verdicts(rules: &BTreeMap<i64, Vec<SeccompRule>>, walls: Walls) -> Vec<(u32, Verdict)> {
+    let further = if walls == Walls::None { DENIED_WITHOUT_NAMESPACES } else { &[] };
+    let denied = DENIED.iter().chain(further).map(|call| (*call, Verdict::Refuse(libc::EPERM)));
     let absent = ABSENT.iter().map(|call| (*call, Verdict::Refuse(libc::ENOSYS)));
     let ruled = rules.keys().map(|call| (*call, Verdict::Rules));
     let all: BTreeMap<u32, Verdict> = denied
@@ -142,7 +167,7 @@ pub(super) fn install(filter: &BpfProgram) -> Result<(), Failure> {
 }
 
 /// Calls that are refused for some arguments only.
-fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn by_argument(walls: Walls) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let any = |bits: i32| {
         let bits = u64::from(bits.cast_unsigned());
         SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), bits)
@@ -172,16 +197,26 @@ fn by_argument() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
     let ptrace =
         [PTRACE_ATTACH, PTRACE_SEIZE].into_iter().map(|request| one(is(0, request)?)).collect::<Result<Vec<_>, _>>()?;
     let too_many = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, MAX_SEMAPHORES)?;
-    let socketpair = vec![one(not(0, family(libc::AF_UNIX))?)?];
-    Ok([
-        (libc::SYS_clone, clone),
-        (libc::SYS_socket, socket),
-        (libc::SYS_socketpair, socketpair),
-        (libc::SYS_ioctl, ioctl),
-        (libc::SYS_ptrace, ptrace),
-        (libc::SYS_semget, vec![one(too_many)?]),
-    ]
-    .into())
+    let mut socketpair = vec![one(not(0, family(libc::AF_UNIX))?)?];
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        [(libc::SYS_clone, clone), (libc::SYS_ioctl, ioctl), (libc::SYS_ptrace, ptrace)].into();
+    match walls {
+        Walls::Namespaces => {
+            rules.insert(libc::SYS_socket, socket);
+            rules.insert(libc::SYS_semget, vec![one(too_many)?]);
+        }
+        Walls::None => {
+            // A datagram socket can send to any address, although it has a peer.
+            for datagram in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+                let kind = SeccompCmpOp::MaskedEq(SOCKET_TYPE);
+                socketpair.push(one(SeccompCondition::new(1, SeccompCmpArgLen::Dword, kind, family(datagram))?)?);
+            }
+            // Limits of one's own only.
+            rules.insert(libc::SYS_prlimit64, vec![one(not(0, 0)?)?]);
+        }
+    }
+    rules.insert(libc::SYS_socketpair, socketpair);
+    Ok(rules)
 }
 
 /// Instructions of the compiled program that kill a call of a foreign architecture: load, compare, kill.
@@ -248,13 +283,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiled_filter_starts_with_the_architecture_check_and_fits() {
-        let program = compile().unwrap();
-        // Load the architecture, skip the kill if it is ours, kill.
-        assert_eq!((program[0].code, program[0].k), (0x20, 4));
-        assert_eq!((program[1].code, program[1].jt, program[1].jf), (0x15, 1, 0));
-        assert_eq!((program[2].code, program[2].k), (0x06, libc::SECCOMP_RET_KILL_PROCESS));
-        assert!(program.len() < 500, "{}", program.len());
+    fn the_compiled_filters_start_with_the_architecture_check_and_fit() {
+        for walls in [Walls::Namespaces, Walls::None] {
+            let program = compile(walls).unwrap();
+            // Load the architecture, skip the kill if it is ours, kill.
+            assert_eq!((program[0].code, program[0].k), (0x20, 4));
+            assert_eq!((program[1].code, program[1].jt, program[1].jf), (0x15, 1, 0));
+            assert_eq!((program[2].code, program[2].k), (0x06, libc::SECCOMP_RET_KILL_PROCESS));
+            assert!(program.len() < 500, "{}", program.len());
+        }
     }
 
     /// Runs the instructions of [`by_number`] for one call; `None`: it goes on to the rules.
@@ -275,22 +312,25 @@ mod tests {
 
     #[test]
     fn each_number_gets_its_verdict() {
-        let rules = by_argument().unwrap();
-        let verdicts = verdicts(&rules);
-        assert_eq!(verdicts.len(), DENIED.len() + ABSENT.len() + rules.len());
-        let program = by_number(&verdicts);
-        let refused = |errno: i32| Some(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
-        for call in 0..1000 {
-            let verdict = verdicts.iter().find(|(known, _)| *known == call).map(|(_, verdict)| *verdict);
-            let expected = match verdict {
-                None => Some(libc::SECCOMP_RET_ALLOW),
-                Some(Verdict::Refuse(errno)) => refused(errno),
-                Some(Verdict::Rules) => None,
-            };
-            assert_eq!(decide(&program, call), expected, "{call}");
-        }
-        if cfg!(target_arch = "x86_64") {
-            assert_eq!(decide(&program, 0x4000_0000 + 39), refused(libc::ENOSYS));
+        for walls in [Walls::Namespaces, Walls::None] {
+            let rules = by_argument(walls).unwrap();
+            let verdicts = verdicts(&rules, walls);
+            let further = if walls == Walls::None { DENIED_WITHOUT_NAMESPACES.len() } else { 0 };
+            assert_eq!(verdicts.len(), DENIED.len() + further + ABSENT.len() + rules.len());
+            let program = by_number(&verdicts);
+            let refused = |errno: i32| Some(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
+            for call in 0..1000 {
+                let verdict = verdicts.iter().find(|(known, _)| *known == call).map(|(_, verdict)| *verdict);
+                let expected = match verdict {
+                    None => Some(libc::SECCOMP_RET_ALLOW),
+                    Some(Verdict::Refuse(errno)) => refused(errno),
+                    Some(Verdict::Rules) => None,
+                };
+                assert_eq!(decide(&program, call), expected, "{call}");
+            }
+            if cfg!(target_arch = "x86_64") {
+                assert_eq!(decide(&program, 0x4000_0000 + 39), refused(libc::ENOSYS));
+            }
         }
     }
 }

@@ -93,6 +93,13 @@ pub(super) fn landlock_version() -> i64 {
     version.max(0)
 }
 
+/// Sets what a signal does.
+pub(super) fn set_action(signal: Signal, action: &nix::sys::signal::SigAction) -> nix::Result<()> {
+    // SAFETY: the only caller sets the default action: no handler runs.
+    #[expect(unsafe_code, reason = "a handler could be unsound")]
+    unsafe { nix::sys::signal::sigaction(signal, action) }.map(drop)
+}
+
 /// Closes every descriptor from `first` up.
 ///
 /// The caller must own none of them through a type that would close it again.

@@ -1,28 +1,31 @@
-//! The launcher's main loop: takes jobs, clones a pid 1 for each, and keeps their control sockets until they are gone.
+//! The launcher's main loop: takes asks, gives each a pid 1, and keeps their control sockets until they are gone.
 
 use std::collections::HashMap;
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::CloneFlags;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rustix::io::FdFlags;
 use seccompiler::BpfProgram;
 
+use super::ahead::{self, Ahead};
 use super::init::{self, Channels};
 use super::network::NetworkPool;
-use super::{confine, seccomp, sys, template};
-use crate::protocol::{Failure, MAX_FDS, MAX_PACKET, Ready, Setup};
+use super::packets::{self, Packet};
+use super::{confine, root, seccomp, sys, template};
+use crate::protocol::{Ask, Ended, Failure, Ready, Report, Setup, Source};
 
-const JOB_NAMESPACES: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-/// How long without work before a network is made ahead.
-const IDLE_MS: u16 = 3;
+const NAMESPACES: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+/// How long after the last ask something is made ahead: the commands come first.
+const QUIET: Duration = Duration::from_millis(20);
+/// The same at the start, when the server has much to do.
+const QUIET_AT_START: Duration = Duration::from_millis(300);
 
 pub(super) fn main() -> ! {
     // Whatever the server was started with and has passed on unknowingly must not reach a command.
@@ -40,17 +43,20 @@ pub(super) fn main() -> ! {
     sys::exit_now(code)
 }
 
-/// What every job needs of the launcher.
+/// What every sandbox needs of the launcher.
 struct Zygote {
     template: PathBuf,
     filter: BpfProgram,
     networks: NetworkPool,
+    ahead: Ahead,
     signals: SignalFd,
-    jobs: HashMap<Pid, RunningJob>,
+    sandboxes: HashMap<Pid, Living>,
+    /// Nothing is made ahead before this.
+    quiet_at: Instant,
 }
 
-/// What is kept until the job's last process is gone.
-struct RunningJob {
+/// What is kept until the sandbox's last process is gone.
+struct Living {
     /// Tells the server, by closing.
     _control: OwnedFd,
     thread: String,
@@ -58,7 +64,7 @@ struct RunningJob {
 }
 
 fn run(socket: &OwnedFd) -> Result<(), Failure> {
-    let Some(packet) = receive(socket)? else { return Ok(()) };
+    let Some(packet) = packets::receive(socket)? else { return Ok(()) };
     let setup: Setup =
         serde_json::from_slice(&packet.bytes).map_err(|error| Failure::new("reading the set-up", error))?;
     // Nothing in the server's working directory matters here, and the directory must not be held.
@@ -69,7 +75,7 @@ fn run(socket: &OwnedFd) -> Result<(), Failure> {
     }
     confine::enter_user_namespace(CloneFlags::CLONE_NEWNS)?;
     let template = template::build(&setup)?;
-    let filter = seccomp::compile()?;
+    let filter = seccomp::compile(seccomp::Walls::Namespaces)?;
     let mask = SigSet::from(Signal::SIGCHLD);
     let signals = mask
         .thread_block()
@@ -80,7 +86,16 @@ fn run(socket: &OwnedFd) -> Result<(), Failure> {
         degraded.push("landlock is not available: one layer less".to_owned());
     }
     answer(socket, &Ready::Ok { degraded })?;
-    Zygote { template, filter, networks: NetworkPool::default(), signals, jobs: HashMap::new() }.serve(socket)
+    let zygote = Zygote {
+        template,
+        filter,
+        networks: NetworkPool::default(),
+        ahead: Ahead::default(),
+        signals,
+        sandboxes: HashMap::new(),
+        quiet_at: Instant::now() + QUIET_AT_START,
+    };
+    zygote.serve(socket)
 }
 
 impl Zygote {
@@ -88,61 +103,105 @@ impl Zygote {
         loop {
             let mut fds =
                 [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN), PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-            // Networks are made when there is nothing else to do.
-            let timeout = if self.networks.is_full() { PollTimeout::NONE } else { PollTimeout::from(IDLE_MS) };
-            match poll(&mut fds, timeout) {
-                Ok(0) => self.networks.add(),
+            let timeout = if self.networks.is_full() && self.ahead.is_full() {
+                PollTimeout::NONE
+            } else {
+                self.quiet_at.saturating_duration_since(Instant::now()).try_into().unwrap_or(PollTimeout::ZERO)
+            };
+            let ready = poll(&mut fds, timeout);
+            let [signalled, asked] = fds.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
+            match ready {
+                // Made when there is nothing else to do.
+                Ok(0) => self.make_ahead(),
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(errno) => return Err(Failure::new("waiting", errno)),
             }
-            let [signalled, asked] = fds.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
             if signalled {
                 while let Ok(Some(_)) = self.signals.read_signal() {}
                 self.reap();
             }
             if asked {
-                match receive(socket)? {
-                    // The server is gone; so are, by their own control sockets, the jobs.
+                match packets::receive(socket)? {
+                    // The server is gone; so are, by their own control sockets, the sandboxes.
                     None => return Ok(()),
-                    Some(Packet { bytes, fds }) => self.start(String::from_utf8_lossy(&bytes).into_owned(), fds),
+                    Some(Packet { bytes, fds }) => self.start(&bytes, fds),
                 }
+                self.quiet_at = Instant::now() + QUIET;
             }
         }
     }
 
-    fn start(&mut self, thread: String, fds: Vec<OwnedFd>) {
-        let mut fds = fds.into_iter();
-        let (Some(control), Some(stdout), Some(stderr)) = (fds.next(), fds.next(), fds.next()) else { return };
+    /// Makes a sandbox for the server's ask, or tells it why not.
+    fn start(&mut self, ask: &[u8], mut fds: Vec<OwnedFd>) {
+        if fds.is_empty() {
+            return;
+        }
+        let passed = fds.split_off(1);
+        let Some(control) = fds.pop() else { return };
+        let refuse = |control: &OwnedFd, failure| {
+            if let Ok(mut line) = serde_json::to_vec(&Ended { report: Report::Failed(failure), ready: false }) {
+                line.push(b'\n');
+                // The server may be gone; then nobody wants to know.
+                let _ = nix::unistd::write(control, &line);
+            }
+        };
+        let Asked { thread, cgroup, mounts } = match open(ask, passed) {
+            Ok(asked) => asked,
+            Err(failure) => return refuse(&control, failure),
+        };
         let network = self.networks.take(&thread);
-        let own_network = if network.is_some() { 0 } else { libc::CLONE_NEWNET };
-        match sys::fork_with(JOB_NAMESPACES | own_network) {
-            Ok(None) => {
-                self.jobs.clear();
-                self.networks.clear();
-                let channels = Channels { control, stdout, stderr, network, mounts: fds.collect() };
-                init::main(channels, &self.template, &self.filter)
-            }
-            Ok(Some(pid)) => {
-                self.jobs.insert(pid, RunningJob { _control: control, thread, network });
-            }
-            Err(error) => {
-                let report = crate::protocol::Report::Failed(Failure::new("creating namespaces", error));
-                if let Ok(bytes) = serde_json::to_vec(&report) {
-                    let _ = nix::unistd::write(&control, &bytes);
+        let channels = Channels { control, network, cgroup, mounts };
+        let pid = match self.ahead.assign(&channels) {
+            Some(pid) => pid,
+            None => match sys::fork_with(NAMESPACES) {
+                Ok(None) => {
+                    self.let_go();
+                    init::main(&self.template, &self.filter, || Some(channels))
                 }
+                Ok(Some(pid)) => pid,
+                Err(error) => return refuse(&channels.control, Failure::new("creating namespaces", error)),
+            },
+        };
+        let Channels { control, network, .. } = channels;
+        self.sandboxes.insert(pid, Living { _control: control, thread, network });
+    }
+
+    fn make_ahead(&mut self) {
+        if !self.networks.is_full() {
+            self.networks.add();
+        }
+        if self.ahead.is_full() {
+            return;
+        }
+        let Ok((ours, theirs)) = ahead::ends() else { return self.ahead.fail() };
+        match sys::fork_with(NAMESPACES) {
+            Ok(None) => {
+                drop(ours);
+                self.let_go();
+                init::main(&self.template, &self.filter, || ahead::wait(&theirs))
             }
+            Ok(Some(pid)) => self.ahead.add(pid, ours),
+            // Sandboxes are then made when they are asked for, and say what is wrong.
+            Err(_) => self.ahead.fail(),
         }
     }
 
-    /// Lets go of the control sockets of jobs that are gone, and of their last process: the server then sees end of file.
+    /// In a new process: nothing of other sandboxes may stay with it.
+    fn let_go(&mut self) {
+        self.sandboxes.clear();
+        self.networks.clear();
+        self.ahead.clear();
+    }
+
+    /// Lets go of the control sockets of sandboxes that are gone, and of their last process: the server then sees end of file.
     fn reap(&mut self) {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                    if let Some(RunningJob { _control, thread, network: Some(network) }) = self.jobs.remove(&pid) {
-                        self.networks.give_back(thread, network);
-                    }
-                }
+                Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => match self.sandboxes.remove(&pid) {
+                    Some(Living { thread, network: Some(network), .. }) => self.networks.give_back(thread, network),
+                    Some(_) => {}
+                    None => self.ahead.forget(pid),
+                },
                 Ok(WaitStatus::StillAlive) => return,
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => return,
@@ -151,42 +210,33 @@ impl Zygote {
     }
 }
 
+/// An ask that is understood.
+struct Asked {
+    thread: String,
+    cgroup: Option<OwnedFd>,
+    /// All of them, those that the server did not make included.
+    mounts: Vec<OwnedFd>,
+}
+
+fn open(ask: &[u8], mut passed: Vec<OwnedFd>) -> Result<Asked, Failure> {
+    let ask: Ask = serde_json::from_slice(ask).map_err(|error| Failure::new("reading a packet", error))?;
+    let missing = || Failure::new("reading a packet", "descriptor missing");
+    let cgroup = match ask.cgroup {
+        true if passed.is_empty() => return Err(missing()),
+        true => Some(passed.remove(0)),
+        false => None,
+    };
+    let mut passed: Vec<Option<OwnedFd>> = passed.into_iter().map(Some).collect();
+    let tree = |source: Source| match source {
+        Source::Passed(index) => passed.get_mut(index).and_then(Option::take).ok_or_else(missing),
+        Source::Path(path) => root::detached(&path),
+    };
+    let mounts = ask.sources.into_iter().map(tree).collect::<Result<_, _>>()?;
+    Ok(Asked { thread: ask.thread, cgroup, mounts })
+}
+
 fn answer(socket: &OwnedFd, ready: &Ready) -> Result<(), Failure> {
     let fail = |error: &dyn std::fmt::Display| Failure::new("answering", error);
     let bytes = serde_json::to_vec(ready).map_err(|error| fail(&error))?;
-    sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&bytes)], &[], MsgFlags::MSG_NOSIGNAL, None)
-        .map(drop)
-        .map_err(|errno| fail(&errno))
-}
-
-/// A packet of the server.
-struct Packet {
-    bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
-}
-
-/// One packet with its descriptors; `None` at the end.
-fn receive(socket: &OwnedFd) -> Result<Option<Packet>, Failure> {
-    let fail = |errno| Failure::new("reading a packet", errno);
-    let mut bytes = vec![0; MAX_PACKET];
-    let mut space = nix::cmsg_space!([RawFd; MAX_FDS]);
-    let mut iov = [IoSliceMut::new(&mut bytes)];
-    let message = loop {
-        match recvmsg::<()>(socket.as_raw_fd(), &mut iov, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
-            Err(nix::errno::Errno::EINTR) => {}
-            other => break other.map_err(fail)?,
-        }
-    };
-    let mut fds = Vec::new();
-    for control in message.cmsgs().map_err(fail)? {
-        if let ControlMessageOwned::ScmRights(numbers) = control {
-            fds.extend(numbers.into_iter().map(sys::own_fd));
-        }
-    }
-    let length = message.bytes;
-    if length == 0 {
-        return Ok(None);
-    }
-    bytes.truncate(length);
-    Ok(Some(Packet { bytes, fds }))
+    packets::send(socket, &bytes, &[]).map_err(|errno| fail(&errno))
 }

@@ -204,8 +204,11 @@ async fn the_launcher_is_started_again_when_it_dies() {
     let provider = IsolatedProvider::start(&base, config(), Launcher::program(&program)).await.unwrap();
     assert!(provider.capability().bash, "{:?}", provider.capability());
     let sandbox = provider.acquire("alice", "t1").await.unwrap();
+    // What it makes ahead has its name too.
     let running = || pids_with(program.to_str().unwrap());
-    let pids = running();
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let status = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pids: Vec<i32> = running().into_iter().filter(|pid| status(pid).contains(&own)).collect();
     assert_eq!(pids.len(), 1, "one launcher");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pids[0]), nix::sys::signal::Signal::SIGKILL).unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -146,3 +146,57 @@ async fn a_dropped_store_still_writes_what_it_accepted() {
     assert_eq!(count(&path, "SELECT count(*) FROM steps").await, 1);
     drop(folder);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_nobody_waits_for_is_whole_or_absent_and_blocks_nobody() {
+    let home = home().await;
+    let second = SqliteStore::open(&home.path, StoreOptions::default()).await.unwrap();
+    let mut driver = Driver::admitted(&home.store, "t").await;
+    let mut other = Driver::admitted(&second, "u").await;
+    driver.step(&home.store, StepKind::Input, Next::Model, StateUpdate::none()).await;
+    other.step(&second, StepKind::Input, Next::Model, StateUpdate::none()).await;
+    let (mut written, mut absent) = (0, 0);
+    for n in 0..150_u32 {
+        let before = driver.state.clone();
+        let update = StateUpdate::messages([Message::ai("x".repeat(20_000)).with_id(n.to_string())]);
+        let mut commit = driver.commit(StepKind::Model, Next::Model, vec![crate::support::frame("model", update)]);
+        commit.events = (0..50).map(|k| event(json!({"k": k}))).collect();
+        // Polled a few times, and let go.
+        let mut write = Box::pin(home.store.commit(commit));
+        for _ in 0..n % 5 {
+            if futures::poll!(&mut write).is_ready() {
+                break;
+            }
+            for _ in 0..n % 7 {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(write);
+        if n % 10 == 0 {
+            // Another process is not held up by a transaction that nobody ends.
+            let update = StateUpdate::messages([Message::ai("other").with_id(n.to_string())]);
+            other.step(&second, StepKind::Model, Next::Model, update).await;
+        }
+        // Whoever writes next knows what became of it: it is the head, or its parent is.
+        let marker = Driver::bare("marker").commit(StepKind::Effects, Next::Model, vec![]);
+        drop(home.store.commit(marker).await);
+        let head = home.store.load(&driver.lineage, None).await.unwrap().unwrap();
+        if Some(&head.id) == driver.parent.as_ref() {
+            driver.state = before;
+            absent += 1;
+        } else {
+            assert_eq!(head.parent, driver.parent);
+            driver.parent = Some(head.id);
+            driver.step += 1;
+            written += 1;
+        }
+        assert_eq!(head.state, driver.state);
+    }
+    println!("{written} written, {absent} absent");
+    assert!(absent > 0);
+    let rows = home.store.journal(&driver.lineage.thread_id, None, 0, 20_000).await.unwrap();
+    assert_eq!(rows.len(), written * 50);
+    second.close().await;
+    home.store.close().await;
+    assert_eq!(count(&home.path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'").await, 0);
+}

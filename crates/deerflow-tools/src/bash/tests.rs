@@ -1,6 +1,8 @@
 use super::*;
 use crate::testing::{Desk, map};
-use deerflow_sandbox::LimitHit;
+use deerflow_sandbox::{
+    Capability, HostProvider, LimitHit, NetworkTrouble, NetworkUse, SandboxConfig, SandboxProvider,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -127,4 +129,72 @@ fn the_end_of_a_command_is_said_plainly() {
         with(|output| output.limit_hit = Some(LimitHit::Disk)),
         "Killed: disk space limit of the thread reached"
     );
+}
+
+#[test]
+fn what_was_not_reached_on_the_network_is_said_with_the_end() {
+    let trouble = |refused, count| NetworkTrouble {
+        destination: "a.example:443".to_owned(),
+        reason: "why".to_owned(),
+        refused,
+        count,
+    };
+    let network =
+        NetworkUse { trouble: vec![trouble(true, 1), trouble(false, 3)], more_trouble: 7, ..NetworkUse::default() };
+    let output = ExecOutput { exit_code: Some(0), network: Some(network), ..ExecOutput::default() };
+    assert_eq!(
+        ending(&output, Duration::from_secs(1)),
+        "Network: a.example:443 was refused: why\nNetwork: a.example:443 was not reached: why (3 times)\n\
+         Network: 7 further attempts were refused or failed\nExit Code: 0"
+    );
+    let quiet = ExecOutput { network: Some(NetworkUse::default()), ..output };
+    assert_eq!(ending(&quiet, Duration::from_secs(1)), "");
+}
+
+/// A provider that says what its commands reach.
+struct Says(HostProvider, NetworkAccess);
+
+#[async_trait]
+impl SandboxProvider for Says {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn capability(&self) -> &Capability {
+        self.0.capability()
+    }
+    fn network(&self) -> NetworkAccess {
+        self.1.clone()
+    }
+    async fn acquire(&self, user_id: &str, thread_id: &str) -> Result<Arc<dyn Sandbox>, SandboxError> {
+        self.0.acquire(user_id, thread_id).await
+    }
+}
+
+#[test]
+fn the_description_says_what_commands_reach() {
+    let description = |access: NetworkAccess| {
+        let base = tempfile::tempdir().unwrap();
+        let provider = HostProvider::new(base.path(), SandboxConfig::default()).unwrap();
+        let desk = Desk::on(base, Arc::new(Says(provider, access)), |_| {});
+        desk.tool("bash").spec().description.clone()
+    };
+    let list = |patterns: &[&str], loopback| NetworkAccess::AllowList {
+        patterns: patterns.iter().map(|text| (*text).to_owned()).collect(),
+        loopback,
+    };
+    let off = description(NetworkAccess::Off);
+    assert!(off.contains("\n- There is no Internet access, only loopback.\n"), "{off}");
+    assert_eq!(description(list(&[], false)), off);
+    let some = description(list(&["pypi.org", "*.pythonhosted.org:443"], false));
+    assert!(
+        some.contains("reaches only: pypi.org, *.pythonhosted.org:443 (ports 80 and 443 where none is given), through the HTTP proxy"),
+        "{some}"
+    );
+    assert!(!some.contains("no Internet") && !some.contains("127.0.0.1"), "{some}");
+    let all = description(list(&["*", "127.0.0.1:8080"], true));
+    assert!(all.contains("`*` is every public host") && all.contains("`curl --noproxy ''`"), "{all}");
+    let many: Vec<String> = (0..50).map(|number| format!("h{number}.example")).collect();
+    let many = description(NetworkAccess::AllowList { patterns: many, loopback: false });
+    assert!(many.contains("h39.example and 10 more (") && !many.contains("h40.example"), "{many}");
+    assert!(description(NetworkAccess::Unconfined).contains("The network is that of the host."));
 }

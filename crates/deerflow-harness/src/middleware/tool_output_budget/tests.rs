@@ -25,7 +25,7 @@ impl Rig {
     }
 
     async fn result(&self, message: &Message) -> Option<String> {
-        self.middleware.budgeted(&context(), message).await.map(|content| content.text().into_owned())
+        self.middleware.budgeted(&context(), message).await.map(|(content, _)| content.text().into_owned())
     }
 
     /// Names and texts of the saved outputs.
@@ -112,7 +112,8 @@ async fn images_are_left_alone_and_text_blocks_are_not() {
 async fn without_a_disk_the_ends_are_kept() {
     let text = format!("{}\nerror: it failed\n[exit code: 1]", "x".repeat(500_000));
     let message = Message::tool_error(text, "c", "bash");
-    let cut = unsaved(ToolOutputConfig::default()).budgeted(&context(), &message).await.unwrap();
+    let (cut, kind) = unsaved(ToolOutputConfig::default()).budgeted(&context(), &message).await.unwrap();
+    assert_eq!(kind, "truncated");
     assert!(cut.text().ends_with("error: it failed\n[exit code: 1]"));
     assert!(cut.text().chars().count() <= 30_000);
 
@@ -142,7 +143,7 @@ async fn a_limit_inside_a_character_does_no_harm() {
             ..ToolOutputConfig::default()
         };
         let text = format!("{}{}", "a".repeat(limit - 1), "界".repeat(500));
-        let cut = unsaved(config).budgeted(&context(), &Message::tool(text, "c", "t")).await.unwrap();
+        let (cut, _) = unsaved(config).budgeted(&context(), &Message::tool(text, "c", "t")).await.unwrap();
         assert!(cut.text().chars().count() <= limit && cut.text().ends_with('界'), "{limit}");
     }
 }

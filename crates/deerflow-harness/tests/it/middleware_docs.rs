@@ -1,8 +1,6 @@
 //! `docs/middleware.md` says what the code says: it is made from the order and the documentation of each middleware.
 //!
-//! `UPDATE_DOCS=1 cargo test -p deerflow-harness --test middleware_docs` writes it anew.
-
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! `UPDATE_DOCS=1 cargo test -p deerflow-harness --test it` writes it anew.
 
 use deerflow_harness::ORDER;
 use std::fmt::Write as _;
@@ -31,10 +29,16 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The module documentation of the file that holds the middleware, and the configuration section it reads.
 fn described(name: &str, files: &[(PathBuf, String)]) -> (String, Option<String>) {
-    let implements = format!("impl middleware for {}", name.to_lowercase());
+    // `Name[place]`: one of several places of a type.
+    let name = name.split('[').next().unwrap_or(name);
+    // A class name may be the type's with the product in front.
+    let implements =
+        [name, name.trim_start_matches("DeerFlow")].map(|n| format!("impl middleware for {} {{", n.to_lowercase()));
     let (_, text) = files
         .iter()
-        .find(|(_, text)| text.to_lowercase().lines().any(|line| line.trim_start().starts_with(&implements)))
+        .find(|(_, text)| {
+            text.to_lowercase().lines().any(|line| implements.iter().any(|i| line.trim_start().starts_with(i)))
+        })
         .unwrap_or_else(|| panic!("no file implements {name}"));
     let doc: Vec<&str> =
         text.lines().map_while(|line| line.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
