@@ -17,23 +17,32 @@ pub(super) fn capture(ctx: &RunContext, state: &ThreadState) -> Vec<DelegationEn
     let known = state.delegations.as_deref().unwrap_or_default();
     let (start, run_id, fresh) = turn(ctx, state);
     let tail = &state.messages[start..];
-    let mut changed: Vec<DelegationEntry> = Vec::new();
+    // Some providers number the calls of every turn from zero: of one id the last outcome counts, as in the reducer.
+    let mut seen: Vec<DelegationEntry> = Vec::new();
     for (at, message) in tail.iter().enumerate() {
         for call in message.tool_calls().iter().filter(|call| call.name == TASK) {
             let mut entry = entry(call, result_of(call.id(), &tail[at + 1..]));
             entry.run_id = Some(run_id.clone());
-            let held = known
-                .iter()
-                .rev()
-                .find(|held| held.id == entry.id && held.run_id.as_deref().is_none_or(|run| run == run_id));
-            match held {
-                Some(held) if held.is_terminal() && !entry.is_terminal() => continue,
-                Some(held) => entry.created_at.clone_from(&held.created_at),
-                None => entry.created_at = Some(jiff::Timestamp::now().to_string()),
+            match seen.iter_mut().find(|other| other.id == entry.id) {
+                Some(other) if other.is_terminal() && !entry.is_terminal() => {}
+                Some(other) => *other = entry,
+                None => seen.push(entry),
             }
-            if held != Some(&entry) {
-                changed.push(entry);
-            }
+        }
+    }
+    let mut changed: Vec<DelegationEntry> = Vec::new();
+    for mut entry in seen {
+        let same =
+            |held: &&DelegationEntry| held.id == entry.id && held.run_id.as_deref().is_none_or(|run| run == run_id);
+        let held = known.iter().rev().find(same);
+        match held {
+            // The result has left the conversation; the ledger remembers it.
+            Some(held) if held.is_terminal() && !entry.is_terminal() => continue,
+            Some(held) => entry.created_at.clone_from(&held.created_at),
+            None => entry.created_at = Some(jiff::Timestamp::now().to_string()),
+        }
+        if held != Some(&entry) {
+            changed.push(entry);
         }
     }
     if fresh {

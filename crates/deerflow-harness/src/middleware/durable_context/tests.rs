@@ -97,6 +97,21 @@ async fn a_new_turn_cancels_what_an_earlier_one_left_open_and_a_resume_does_not(
     assert_eq!(ledger, ["old cancelled", "run in_progress"]);
 }
 
+#[tokio::test]
+async fn an_id_that_comes_again_within_a_run_does_not_reopen_or_flip_an_entry() {
+    let result = |text: &str| Message::tool(text, "c", "task").with_kwarg("subagent_status", "completed");
+    let mut state = state(vec![asks("run"), task("c"), result("one")]);
+    captured(&mut state).await;
+    state.apply(&StateUpdate::messages([task("c")])).unwrap();
+    assert_eq!(captured(&mut state).await, []);
+    state.apply(&StateUpdate::messages([result("two")])).unwrap();
+    assert_eq!(captured(&mut state).await[0].result_brief.as_deref(), Some("two"));
+    assert_eq!(captured(&mut state).await, []);
+    // The result was lost with a compaction, say.
+    state.messages.retain(|m| m.as_tool().is_none());
+    assert_eq!(captured(&mut state).await, []);
+}
+
 const SKILL: &str = "---\nname: charts\ndescription: >\n  Draws   charts\n  well.\n---\n# body\n";
 
 fn reads(path: &str, asked: &str) -> ThreadState {

@@ -120,6 +120,8 @@ proptest! {
             };
             let (sent, now) = (results(&before.messages), results(&state.messages));
             prop_assert!(now.iter().all(|id| sent.contains(id)));
+            let orphaned = state.messages.iter().filter(|m| m.as_tool().is_some() && sent.contains(&m.id) && !now.contains(&m.id));
+            prop_assert_eq!(orphaned.count(), 0, "a result lost its call");
             let made_up = |ids: &[Option<String>]| ids.iter().filter(|id| id.is_none()).count();
             prop_assert!(made_up(&now) <= made_up(&sent), "a call lost its result");
             let last = before.messages.iter().rev().find(|m| m.is_real_user());

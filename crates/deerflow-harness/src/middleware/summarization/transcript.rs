@@ -247,6 +247,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
         #[test]
         fn any_conversation_fits(lengths in proptest::collection::vec((any::<bool>(), 0usize..4000), 0..80), budget in 60u64..3000) {
             let messages: Vec<_> = lengths

@@ -109,12 +109,13 @@ async fn a_resume_a_compaction_and_a_later_increase_are_counted_right() {
     // What sub-agents used is added to the message that sent them out.
     story.state.apply(&StateUpdate::messages([calling(300, 10).with_id("a")])).unwrap();
     assert_eq!(story.turn(calling(10, 0)).await, 320);
+    assert_eq!(story.turn(calling(10, 0)).await, 330, "an increase counts once");
     // Everything before the last message is compacted away.
     let last = story.state.messages.last().unwrap().clone();
     story.state.messages = vec![last];
-    assert_eq!(story.turn(calling(10, 0)).await, 330);
-    story.state.messages.clear();
     assert_eq!(story.turn(calling(10, 0)).await, 340);
+    story.state.messages.clear();
+    assert_eq!(story.turn(calling(10, 0)).await, 350);
     for _ in 0..10 {
         story.turn(calling(1, 0)).await;
     }
