@@ -6,10 +6,11 @@ use crate::{Agent, RunContext};
 use deerflow_core::ports::{OpenEffect, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{
-    AgentError, AgentEvent, CheckpointId, INTERRUPT_SLOT, Interrupt, Lineage, NodeUpdate, RunStatus, StateUpdate,
-    ThreadState, Usage, ids, message::kwargs,
+    AgentError, AgentEvent, CheckpointId, INTERRUPT_SLOT, Interrupt, Lineage, Message, NodeUpdate, RunStatus,
+    StateUpdate, ThreadState, Usage, ids, message::kwargs,
 };
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How a run begins.
@@ -234,8 +235,8 @@ impl<'a> Run<'a> {
         self.open_effects.clear();
         self.next = next;
         self.step += 1;
-        for update in step.updates {
-            for message in &update.update.messages {
+        for (at, update) in step.updates.into_iter().enumerate() {
+            for message in update.update.messages.iter().filter(|m| !step.kept.contains(&(at, address(m)))) {
                 self.ctx.events.send(AgentEvent::Message(message.clone())).await;
             }
             self.ctx.events.send(AgentEvent::Update(Arc::new(update))).await;
@@ -274,6 +275,8 @@ impl<'a> Run<'a> {
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) updates: Vec<NodeUpdate>,
+    /// By update: messages that a replacement of the whole conversation has only kept, and its markers. Nothing to tell anybody.
+    kept: HashSet<(usize, usize)>,
     /// Questions to a person; the run stops with this step when there are any.
     pub(crate) questions: Vec<Interrupt>,
 }
@@ -288,10 +291,21 @@ impl Step {
         mut update: StateUpdate,
     ) -> Result<(), AgentError> {
         assign_ids(&mut update);
+        if update.messages.iter().any(|m| m.is_remove_all()) {
+            let known: HashSet<usize> = state.messages.iter().map(address).collect();
+            let kept = update.messages.iter().filter(|m| m.is_remove_all() || known.contains(&address(m)));
+            let at = self.updates.len();
+            self.kept.extend(kept.map(|m| (at, address(m))));
+        }
         Arc::make_mut(state).apply(&update)?;
         self.updates.push(NodeUpdate { node: node.to_owned(), update });
         Ok(())
     }
+}
+
+/// Tells messages apart that are alive.
+fn address(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
 }
 
 /// Gives every message of an update an id.

@@ -152,6 +152,11 @@ impl Message {
     pub fn remove_all() -> Self {
         Self::remove(REMOVE_ALL)
     }
+    /// Whether this is [`Self::remove_all`].
+    #[must_use]
+    pub fn is_remove_all(&self) -> bool {
+        matches!(self.kind, MessageKind::Remove) && self.id.as_deref() == Some(REMOVE_ALL)
+    }
     /// The same message with this id.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {

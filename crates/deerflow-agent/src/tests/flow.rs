@@ -235,3 +235,33 @@ async fn a_run_goes_on_after_its_end_until_its_turns_are_used_up() {
     assert_eq!((done.outcome.status, done.outcome.stop_reason.as_deref()), (RunStatus::Success, Some("turn_capped")));
     assert_eq!(texts.len(), 4, "what cannot be answered any more is not asked");
 }
+
+/// Replaces the conversation by its last message before the second model turn.
+struct Compacts;
+
+#[async_trait]
+impl Middleware for Compacts {
+    fn name(&self) -> &'static str {
+        "Compacts"
+    }
+    async fn before_agent(&self, _: &RunContext, state: &ThreadState) -> HookResult {
+        let mut messages = vec![Arc::new(Message::remove_all())];
+        messages.extend(state.messages.last().cloned());
+        Ok(Hook::update(StateUpdate { messages, ..StateUpdate::none() }))
+    }
+}
+
+#[tokio::test]
+async fn what_a_compaction_keeps_is_not_told_again() {
+    let (sink, mut events) = EventSink::channel(100);
+    let chain: Vec<Arc<dyn Middleware>> = vec![Arc::new(Compacts)];
+    let done = agent(&Script::new(vec![Message::ai("done")]), &[], chain).run(&context_with(sink), input("go")).await;
+    assert_eq!(story(&done.unwrap().state), ["human:go", "ai:done"]);
+    let mut told = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let AgentEvent::Message(message) = event {
+            told.push(format!("{}:{}", message.role(), message.text()));
+        }
+    }
+    assert_eq!(told, ["human:go", "ai:done"]);
+}

@@ -1,6 +1,6 @@
 //! The messages reducer: LangGraph's `add_messages`, in time linear in the write.
 
-use crate::{Message, MessageKind, StateError, message::REMOVE_ALL};
+use crate::{Message, MessageKind, StateError};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub const MESSAGE_BOTH_SIDES: &str = "Must specify non-null arguments for both '
 /// # Errors
 /// [`StateError::NoSuchMessage`] when a removal names an id that is not there. `messages` is unchanged then.
 pub fn merge_messages(messages: &mut Vec<Arc<Message>>, write: &[Arc<Message>]) -> Result<(), StateError> {
-    let is_marker = |m: &Arc<Message>| matches!(m.kind, MessageKind::Remove) && m.id.as_deref() == Some(REMOVE_ALL);
+    let is_marker = |m: &Arc<Message>| m.is_remove_all();
     if let Some(last) = write.iter().rposition(is_marker) {
         *messages = write[last + 1..].iter().map(with_id).collect();
         return Ok(());
