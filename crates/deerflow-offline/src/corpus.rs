@@ -55,7 +55,8 @@ pub(crate) struct Corpus {
     pub(crate) tables: Vec<Range<usize>>,
     /// What is seen in each unit.
     pub(crate) marks: Vec<Mark>,
-    frequency: BTreeMap<String, usize>,
+    /// In how many units each word is.
+    pub(crate) frequency: BTreeMap<String, f64>,
 }
 
 pub(crate) struct Mark {
@@ -72,7 +73,7 @@ impl Corpus {
         let mut corpus = Self::default();
         documents.iter().enumerate().for_each(|(source, document)| corpus.cut(source, document));
         for token in corpus.units.iter().flat_map(|unit| &unit.tokens) {
-            *corpus.frequency.entry(token.clone()).or_default() += 1;
+            *corpus.frequency.entry(token.clone()).or_default() += 1.0;
         }
         corpus.marks = (0..corpus.units.len()).map(|at| corpus.mark(at, ask)).collect();
         corpus
@@ -136,14 +137,9 @@ impl Corpus {
         has(cue, &self.units[at].text)
     }
 
-    /// In how many units the word is.
-    pub(crate) fn frequency(&self, token: &str) -> usize {
-        self.frequency.get(token).copied().unwrap_or(0)
-    }
-
     /// How much a word tells: the rarer, the more.
     pub(crate) fn rarity(&self, token: &str) -> f64 {
-        (1.0 + self.units.len() as f64 / (1.0 + self.frequency(token) as f64)).ln()
+        (1.0 + self.units.len() as f64 / (1.0 + self.frequency.get(token).unwrap_or(&0.0))).ln()
     }
 
     /// Share of the request's words that the unit has.
@@ -155,8 +151,7 @@ impl Corpus {
 
     /// How far the unit has words that come back, but not everywhere: 0 to about 1.
     fn centrality(&self, unit: &Unit) -> f64 {
-        let often = |token: &String| (1.0 + self.frequency(token) as f64).ln();
-        let worth: f64 = unit.tokens.iter().map(|token| often(token) * self.rarity(token)).sum();
+        let worth = unit.tokens.iter().map(|token| self.frequency[token].ln_1p() * self.rarity(token)).sum::<f64>();
         // No word can be worth more than this.
         let most = ((1.0 + self.units.len() as f64).ln() / 2.0).powi(2);
         worth / most / (unit.tokens.len() as f64).max(8.0)

@@ -42,7 +42,7 @@ impl<'a> Findings<'a> {
         let (documents, failed): (Vec<_>, Vec<_>) = documents.iter().partition(|document| document.failure.is_none());
         let corpus = Corpus::new(&documents, ask);
         let vague = |term: &str| is_listed("generic", term) || is_listed("movement", term);
-        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && corpus.frequency(term) == 0);
+        let missed = ask.terms.iter().filter(|(term, _)| !vague(term) && !corpus.frequency.contains_key(*term));
         let missing: Vec<&str> = missed.map(|(_, word)| word.as_str()).collect();
         let best = corpus.marks.iter().map(|mark| mark.query).fold(0.0, f64::max);
         // A name that no source has: what shares another word with the question is no answer.
@@ -77,7 +77,7 @@ impl<'a> Findings<'a> {
     pub(crate) fn quote(&self, at: usize) -> String {
         let text = text::ellipsis(&self.corpus.units[at].text, 320);
         // What is left without the marks at its ends has none of them alone.
-        let paired = |own: &&str| own.matches(QUOTES).count() % 2 == 0;
+        let paired = |own: &&str| own.matches(QUOTES).count().is_multiple_of(2);
         let own = Some(text.trim_matches(QUOTES)).filter(paired).unwrap_or(&text);
         match self.corpus.units[at].kind {
             Kind::Row => format!("{text} {}", self.cite(at)),
@@ -146,11 +146,10 @@ fn gather(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
         let best = corpus.pick(members, 3, |at| 2.0 * theme.fit(corpus, at));
         theme.quotes.extend(best);
     }
-    themes.retain(|theme| !theme.quotes.is_empty());
     themes.sort_by_key(|theme| Reverse((theme.rank, theme.mentions)));
     themes.truncate(MAX_THEMES);
-    let others = Theme::plain(ask.say("other-reasons"), corpus.pick(free, 4, |_| 0.0));
-    themes.extend(Some(others).filter(|others| !others.quotes.is_empty()));
+    themes.push(Theme::plain(ask.say("other-reasons"), corpus.pick(free, 4, |_| 0.0)));
+    themes.retain(|theme| !theme.quotes.is_empty());
     themes
 }
 
@@ -195,15 +194,12 @@ fn tabled(corpus: &Corpus) -> Vec<Theme> {
 /// what is asked about tells no theme from another.
 fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
     let mut themes: Vec<Theme> = Vec::new();
-    let weigh = |word: &str| match word {
-        word if ask.terms.contains_key(word) => 0.0,
-        word if is_listed("subject", word) => 9.0,
-        _ => 1.0,
-    };
+    let known = |word: &str| is_listed("subject", word);
+    let weigh = |word: &str| f64::from(!ask.terms.contains_key(word)) * if known(word) { 9.0 } else { 1.0 };
     // Beside a cause that is called one, a loss alone is none.
     let rooted = (0..corpus.units.len()).any(|at| corpus.says(at, "root"));
-    let known = |at: usize| corpus.units[at].tokens.iter().any(|word| is_listed("subject", word));
-    let leads = |at: usize| corpus.says(at, "cause") || (!rooted && corpus.says(at, "loss") && known(at));
+    let loses = |at: usize| corpus.says(at, "loss") && corpus.units[at].tokens.iter().any(|word| known(word));
+    let leads = |at: usize| corpus.says(at, "cause") || (!rooted && loses(at));
     let leading = corpus.prose(|at, mark| mark.aside.is_none() && leads(at));
     for at in corpus.pick(leading, 4 * MAX_THEMES, |_| 0.0) {
         if themes.iter().all(|theme| theme.fit(corpus, at) < FIT) {
@@ -218,8 +214,8 @@ fn led(corpus: &Corpus, ask: &Ask) -> Vec<Theme> {
 fn title(text: &str) -> String {
     let own = text.split_once([':', '：']).filter(|_| has("label", text)).map_or(text, |(_, own)| own);
     let named = |name: &str| clause(cue(name).captures(own)?.iter().skip(1).flatten().next()?.as_str());
-    let start = || capital(&own.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" "));
-    named("root").or_else(|| named("named-cause")).or_else(|| clause(own)).unwrap_or_else(start)
+    let named = named("root").or_else(|| named("named-cause")).or_else(|| clause(own));
+    named.unwrap_or_else(|| capital(text::head(own, 80)))
 }
 
 /// The first clause that can stand alone, without articles.

@@ -24,10 +24,6 @@ static WORDS: LazyLock<BTreeMap<String, Vec<(&str, &str)>>> = LazyLock::new(|| {
     }
     lists
 });
-/// `name | English | Chinese`, one a line.
-static WORDING: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    entries(include_str!("wording.txt"), " | ").map(|(name, both)| (name, both.split(" | ").collect())).collect()
-});
 /// `ending=what stands for it`; the first that fits is cut.
 const ENDINGS: &str = "'s= ’s= ies=y ss=ss us=us is=is pped=p pping=p tted=t tting=t nned=n nning=n gged=g gging=g dded=d \
                        dding=d mmed=m mming=m rring=r rred=r ings= ing= ed= es= s= e=";
@@ -62,7 +58,10 @@ impl Ask {
 
     /// The wording of that name in the language of the request.
     pub(crate) fn say(&self, name: &str) -> &'static str {
-        WORDING.get(name).and_then(|both| both.get(usize::from(self.chinese))).copied().unwrap_or_default()
+        // `name | English | Chinese`, one a line.
+        let line = entries(include_str!("wording.txt"), " | ").find(|(line, _)| *line == name);
+        let both = line.and_then(|(_, both)| both.split_once(" | "));
+        both.map_or("", |(english, chinese)| if self.chinese { chinese } else { english })
     }
 
     /// [`say`](Self::say), with `value` in place of `#`.

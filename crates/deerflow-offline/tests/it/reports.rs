@@ -180,22 +180,3 @@ fn what_stands_under_a_heading_that_is_asked_for_is_listed() {
     assert!(points.contains("The copy may not finish") && points.contains("the old driver"), "{points}");
     assert!(!points.contains("We move in March") && !points.contains("Anna keeps"), "{points}");
 }
-
-#[test]
-fn zzz_dump() {
-    let out = std::env::var("OFF_DUMP").unwrap_or_default();
-    for (name, ask, text) in [
-        ("sales-notes.pdf", "Find the main reasons why sales fell and write a review", SAMPLE),
-        ("field-notes.pdf", "Why did we lose customers? Write a short report.", PLAIN_NOTES),
-        ("lab.txt", "Why did the yield drop?", LAB),
-        ("产品.txt", "总结主要问题及原因，写一份报告", include_str!("/tmp/w/off-in/产品评估.txt")),
-        ("interview.md", "Why do nurses leave? Write a report", include_str!("/tmp/w/off-in/interview.md")),
-        ("周会.txt", "请总结销售下降的原因，并写一份报告", MEETING),
-    ] {
-        let mut world = World::new();
-        world.ask(ask, &[(name, Some(text))]);
-        if !out.is_empty() {
-            std::fs::write(format!("{out}/{name}"), world.report()).unwrap();
-        }
-    }
-}
