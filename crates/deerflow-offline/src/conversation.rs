@@ -3,7 +3,7 @@
 use crate::lexicon::{cue, has};
 use deerflow_core::{Message, ToolCall, ToolStatus, text};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Files of a message that are read.
@@ -31,10 +31,8 @@ pub(crate) struct Turn {
     pub(crate) documents: Vec<Document>,
     /// How many of them are of this message.
     pub(crate) fresh: usize,
-    /// Where the report was written.
-    pub(crate) written: Option<String>,
-    /// What went wrong with each write that failed.
-    pub(crate) refused: Vec<String>,
+    /// Where the report was written, or why that failed.
+    pub(crate) written: Option<Result<String, String>>,
     pub(crate) presented: bool,
     /// Replies so far.
     pub(crate) steps: usize,
@@ -63,13 +61,11 @@ impl Turn {
     fn asked(text: &str, mut documents: Vec<Document>) -> Self {
         let own = cue("own-words").captures(text).and_then(|found| found.get(1)).map_or(text, |own| own.as_str());
         let paths = cue("path").captures_iter(text).filter_map(|found| found.iter().skip(1).flatten().next());
-        let mut fresh: Vec<Document> = Vec::new();
-        for path in paths.map(|path| path.as_str()).take(MAX_FILES) {
-            // A new upload may have taken an old name.
-            documents.retain(|document| document.path != path);
-            fresh.retain(|document| document.path != path);
-            fresh.push(Document::new(path.to_owned()));
-        }
+        let mut seen = BTreeSet::new();
+        let fresh = paths.map(|path| path.as_str()).filter(|path| seen.insert(*path)).take(MAX_FILES);
+        let fresh: Vec<Document> = fresh.map(Document::new).collect();
+        // A new upload may have taken an old name.
+        documents.retain(|document| !seen.contains(document.path.as_str()));
         let count = fresh.len();
         documents.extend(fresh);
         Self { request: own.to_owned(), documents, fresh: count, ..Self::default() }
@@ -84,8 +80,7 @@ impl Turn {
                 let document = self.documents.iter_mut().find(|document| document.path == path);
                 document.into_iter().for_each(|document| document.take(start, text, failed));
             }
-            "write_file" if failed => self.refused.push(reason(text)),
-            "write_file" => self.written = Some(path.to_owned()),
+            "write_file" => self.written = Some(if failed { Err(reason(text)) } else { Ok(path.to_owned()) }),
             "present_files" => self.presented = true,
             _ => {}
         }
@@ -94,9 +89,9 @@ impl Turn {
 
 impl Document {
     /// A file of which nothing has been read.
-    pub(crate) fn new(path: String) -> Self {
+    pub(crate) fn new(path: &str) -> Self {
         let failure = Some("it has no text that could be read".to_owned());
-        Self { path, lines: Vec::new(), failure, cut: false, next: Some(1) }
+        Self { path: path.to_owned(), lines: Vec::new(), failure, cut: false, next: Some(1) }
     }
 
     /// Takes in what the tool gave from line `start` on.

@@ -1,4 +1,4 @@
-//! Words, cues and wordings the rules know, and how words are cut and reduced.
+//! The words, cues and wordings that the rules know, how words are cut and reduced, and a request in those terms.
 
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -28,8 +28,50 @@ static WORDS: LazyLock<BTreeMap<String, Vec<(&str, &str)>>> = LazyLock::new(|| {
 const ENDINGS: &str = "'s= ’s= ies=y ss=ss us=us is=is pped=p pping=p tted=t tting=t nned=n nning=n gged=g gging=g dded=d \
                        dding=d mmed=m mming=m rring=r rred=r ings= ing= ed= es= s= e=";
 
+/// Tasks: each names a cue and the heading of the main part. The first whose cue fits is taken.
+pub(crate) const REASONS: &str = "reasons";
+pub(crate) const COMPARE: &str = "compare";
+pub(crate) const LIST: &str = "list";
+pub(crate) const SUMMARY: &str = "summary";
+pub(crate) const QUESTION: &str = "question";
+const TASKS: [&str; 4] = [REASONS, COMPARE, LIST, SUMMARY];
+
+/// The request, as far as rules see it.
+pub(crate) struct Ask {
+    pub(crate) text: String,
+    pub(crate) task: &'static str,
+    pub(crate) chinese: bool,
+    /// Words of the subject, reduced, and as written.
+    pub(crate) terms: BTreeMap<String, String>,
+}
+
+impl Ask {
+    pub(crate) fn new(text: &str) -> Self {
+        let han = text.chars().filter(|c| is_han(*c)).count();
+        let letters = text.chars().filter(|c| c.is_alphabetic()).count() - han;
+        let task = TASKS.into_iter().find(|task| has(task, text)).unwrap_or(QUESTION);
+        let own = cue("named-file").replace_all(text, " ");
+        let terms = words(&own).into_iter().map(|word| (stem(word), word.to_owned()));
+        let terms = terms.filter(|(stem, _)| !is_listed("generic.task", stem)).collect();
+        Self { text: text.to_owned(), task, chinese: han * 2 > letters, terms }
+    }
+
+    /// The wording of that name in the language of the request.
+    pub(crate) fn say(&self, name: &str) -> &'static str {
+        // `name | English | Chinese`, one a line.
+        let line = entries(include_str!("wording.txt"), " | ").find(|(line, _)| *line == name);
+        let both = line.and_then(|(_, both)| both.split_once(" | "));
+        both.map_or("", |(english, chinese)| if self.chinese { chinese } else { english })
+    }
+
+    /// [`say`](Self::say), with `value` in place of `#`.
+    pub(crate) fn say_of(&self, name: &str, value: &str) -> String {
+        self.say(name).replace('#', value)
+    }
+}
+
 /// The lines of a data file, each cut at its first `mark`.
-pub(crate) fn entries(data: &'static str, mark: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn entries(data: &'static str, mark: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     data.lines().filter_map(move |line| line.split_once(mark))
 }
 

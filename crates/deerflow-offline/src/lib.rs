@@ -5,25 +5,21 @@
 //! subject: what it says is quoted, counted or about itself, and each report and answer says in its first line that no
 //! language model wrote it.
 //!
-//! The way through: `next` asks `conversation` what was read and done so far; when all is read, `units` cuts the
-//! files into sentences, `corpus` marks each, `themes` gathers causes, `findings` picks what to quote and `report`
-//! words it. Word lists, cues and wordings in both languages are data, in the `.txt` files beside the code.
+//! The way through: `stream` asks `conversation` what was read and done so far; when all is read, `corpus` cuts the files
+//! into sentences and marks each, `findings` gathers causes and picks what to quote, and `report` words it. `lexicon` knows
+//! the request; its word lists, cues and wordings in both languages are data, in the `.txt` files beside the code.
 //!
 //! **Invariant:** a reply is a pure function of the [`ChatRequest`](deerflow_core::ChatRequest). There is no state
 //! between calls, no clock, no randomness, no file access; what has been read is what the tool results in the history
 //! say, and every chain of replies ends.
 
-mod ask;
 mod conversation;
 mod corpus;
 mod findings;
 mod lexicon;
-mod next;
 mod report;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod themes;
-mod units;
 
 pub use stream::OfflineModel;

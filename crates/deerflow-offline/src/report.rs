@@ -1,11 +1,9 @@
 //! The report, its name, and what is said in the chat.
 
-use crate::ask::{Ask, COMPARE, LIST};
 use crate::conversation::Document;
-use crate::findings::Findings;
-use crate::lexicon::{cue, has, is_han, is_listed, stem, words};
-use crate::themes::{Theme, capital};
-use crate::units::Unit;
+use crate::corpus::Unit;
+use crate::findings::{Findings, Theme, capital};
+use crate::lexicon::{COMPARE, LIST, cue, has, is_listed, stem};
 use deerflow_core::text;
 use std::ops::Range;
 
@@ -15,32 +13,29 @@ const MAX_COLUMNS: usize = 12;
 /// Points of the answer in the chat.
 const MAX_POINTS: usize = 6;
 
-/// `sales review`: what the report is about, as far as the file's name tells, and what it is.
-fn subject_and_kind(found: &Findings) -> String {
-    let kind = cue("deliverable").find_iter(&found.ask.text).last().map_or(found.ask.say("kind"), |kind| kind.as_str());
-    let name = found.documents[0].name();
-    let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).replace(['_', '-', '.'], " ");
-    let telling = |word: &&str| !is_listed("generic.task", &stem(word)) && !is_listed("dull", word) && *word != kind;
-    let mut subject: Vec<&str> = words(&name).into_iter().filter(telling).take(3).collect();
-    if name.contains(is_han) {
-        subject = vec![text::head(name.trim(), 20)];
-    }
-    [subject, vec![kind]].concat().join(" ").to_lowercase()
-}
-
-/// Where the report goes: the name in the request, else one made of subject and kind.
-pub(crate) fn path(found: &Findings) -> String {
+/// The file's name: the one in the request, else what the source is about, as far as its own name tells, and what is
+/// asked for (`sales-review.md`).
+pub(crate) fn name(found: &Findings) -> String {
     let attached = |name: &&str| found.documents.iter().any(|document| document.name() == *name);
     let named = cue("named-file").captures_iter(&found.ask.text).filter_map(|found| found.get(1));
-    let named = named.map(|name| name.as_str()).find(|name| !attached(name)).map(str::to_owned);
-    let name = named.unwrap_or_else(|| subject_and_kind(found) + ".md");
-    format!("/mnt/user-data/outputs/{}", name.replace(' ', "-"))
+    if let Some(name) = named.map(|name| name.as_str()).find(|name| !attached(name)) {
+        return name.to_owned();
+    }
+    let kind = cue("deliverable").find_iter(&found.ask.text).last().map_or(found.ask.say("kind"), |kind| kind.as_str());
+    let source = found.documents[0].name();
+    let source = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
+    let known = |word: &str| ["stop", "generic.task", "dull"].into_iter().any(|list| is_listed(list, &stem(word)));
+    let telling = |word: &&str| word.contains(char::is_alphabetic) && *word != kind && !known(word);
+    let words = source.split(|c: char| !c.is_alphanumeric()).filter(telling).take(3);
+    let words: Vec<&str> = words.map(|word| text::head(word, 40)).chain([kind]).collect();
+    words.join("-").to_lowercase() + ".md"
 }
 
 /// The whole report in Markdown.
 pub(crate) fn write(found: &Findings) -> String {
     let ask = found.ask;
-    let title = capital(&subject_and_kind(found));
+    let name = name(found).replace('-', " ");
+    let title = capital(name.rsplit_once('.').map_or(name.as_str(), |(title, _)| title));
     let request = text::ellipsis(&ask.text.split_whitespace().collect::<Vec<_>>().join(" "), 300);
     let mut out = vec![format!("> {}\n\n# {}\n", ask.say("written"), title)];
     out.push(format!("**{}** {request}  \n**{}** {}", ask.say("request"), ask.say("sources"), names(found)));
@@ -84,7 +79,7 @@ fn main_part(found: &Findings, each: usize) -> Vec<String> {
             many => Some(format!("\n### {number}. {} ({})\n", theme.title, ask.say_of("mentions", &many.to_string()))),
         });
         let mut best: Vec<usize> = theme.quotes.iter().take(each).copied().collect();
-        best.sort_by_key(|at| if theme.mentions > 0 || ask.wanted.is_some() { 0 } else { *at });
+        best.sort_by_key(|at| if theme.mentions > 0 { 0 } else { *at });
         lines.extend(best.iter().map(|at| format!("- {}", member(found, theme, *at))));
         lines.extend(best.is_empty().then(|| format!("- {}", ask.say("nothing-here"))));
     }
@@ -122,11 +117,10 @@ fn gaps(found: &Findings) -> Vec<String> {
     let alone = ask.task == COMPARE && found.documents.len() < 2;
     gaps.extend(alone.then(|| ask.say_of("alone", &names(found))));
     for document in &found.documents {
-        let said = |cue: &'static str| document.lines.iter().filter(move |line| has(cue, line));
         let part = document.cut || document.next.is_some();
         gaps.extend(part.then(|| ask.say_of("too-long", document.name())));
-        gaps.extend(said("formulas").next().map(|_| ask.say_of("formulas", document.name())));
-        gaps.extend(said("note").map(|note| format!("{}: {note}", document.name())));
+        let notes = document.lines.iter().filter(|line| has("note", line));
+        gaps.extend(notes.map(|note| format!("{}: {note}", document.name())));
     }
     gaps.iter().map(|gap| format!("- {gap}")).collect()
 }
@@ -157,9 +151,4 @@ pub(crate) fn summary(found: &Findings, last: &str) -> String {
 pub(crate) fn unreadable(found: &Findings) -> String {
     let ask = found.ask;
     format!("{}\n\n{}\n{}", ask.say("answered"), ask.say("no-report"), failures(&found.failed).join("\n"))
-}
-
-/// What this model is, and how to get a real one.
-pub(crate) fn honest(ask: &Ask) -> String {
-    format!("{}\n\n{}", ask.say("about"), ask.say("configure"))
 }

@@ -1,8 +1,7 @@
 //! What the words, the cues and the reading of messages come to.
 
-use crate::ask::Ask;
 use crate::conversation::{Document, Turn};
-use crate::lexicon::{cue, has, is_listed, stem, tokens};
+use crate::lexicon::{Ask, cue, has, is_listed, stem, tokens};
 use deerflow_core::Message;
 use pretty_assertions::assert_eq;
 use regex::Regex;
@@ -40,13 +39,10 @@ fn every_line_of_the_cues_is_one_that_compiles() {
 #[test]
 fn each_wording_and_cue_that_the_code_names_is_there_in_both_languages() {
     let code = [
-        include_str!("next.rs"),
+        include_str!("stream.rs"),
         include_str!("report.rs"),
         include_str!("corpus.rs"),
         include_str!("findings.rs"),
-        include_str!("ask.rs"),
-        include_str!("units.rs"),
-        include_str!("themes.rs"),
         include_str!("conversation.rs"),
         include_str!("lexicon.rs"),
     ];
@@ -92,7 +88,7 @@ fn the_request_is_what_the_person_wrote() {
 
 #[test]
 fn a_truncated_read_goes_on_from_the_line_that_was_cut() {
-    let mut document = Document::new(String::new());
+    let mut document = Document::new("");
     document.take(
         1,
         "one\ntwo\nthr\n... [truncated: showing first 11 of 40 chars, lines 1-2 of 9; go on with start_line=3] ...",
@@ -108,7 +104,7 @@ fn a_truncated_read_goes_on_from_the_line_that_was_cut() {
 
 #[test]
 fn a_document_that_talks_of_truncation_is_not_cut() {
-    let mut document = Document::new(String::new());
+    let mut document = Document::new("");
     document.take(1, "The list was truncated by the editor.\nEnd.", false);
     assert_eq!((document.next, document.lines.len()), (None, 2));
 }

@@ -94,15 +94,11 @@ fn tools_that_are_not_offered_are_done_without() {
 }
 
 #[test]
-fn a_failed_write_is_tried_under_another_name_and_then_admitted() {
+fn a_failed_write_is_admitted() {
     let mut world = World::new();
-    world.write_errors = vec!["Error: the file exists; read it before you write it"];
-    world.ask("Summarise this", &[("plan.txt", Some(NOTES))]);
-    assert_eq!(world.presented, ["/mnt/user-data/outputs/plan-report-2.md"]);
-    let mut world = World::new();
-    world.write_errors = vec!["Error: disk full", "Error: disk full"];
+    world.write_errors = vec!["Error: disk full"];
     let answer = world.ask("Summarise this", &[("plan.txt", Some(NOTES))]);
-    assert_eq!(world.calls, ["read_file", "write_file", "write_file"]);
+    assert_eq!(world.calls, ["read_file", "write_file"]);
     assert!(
         answer.contains("could not be written: disk full") && answer.contains("“Beta sold 40 units in July.”"),
         "{answer}"
