@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a thread's last run, if it was cut off, stopped, waits for your answer, or its model failed
     Resume(ResumeArgs),
+    /// Run the server: the API that LangGraph clients and the web client use
+    Serve(ServeArgs),
     /// Tell a run something while it works; it hears it before its next model turn
     Steer {
         /// The thread
@@ -117,6 +119,19 @@ pub(crate) struct RunArgs {
     pub(crate) max_turns: Option<u32>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; anything but loopback is open to the network
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 2026)]
+    pub(crate) port: u16,
+    /// Open the browser
+    #[arg(long)]
+    pub(crate) open: bool,
 }
 
 #[derive(Debug, Args)]

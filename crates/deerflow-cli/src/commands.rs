@@ -10,6 +10,7 @@ mod goal;
 mod models;
 mod resume;
 mod run;
+mod serve;
 mod session;
 mod steer;
 mod threads;
@@ -29,6 +30,7 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => Box::pin(run::run(cli.config, args)).await,
         Command::Resume(args) => Box::pin(resume::resume(cli.config, args)).await,
+        Command::Serve(args) => Box::pin(serve::serve(cli.config, args)).await,
         Command::Steer { thread, text } => steer::steer(cli.config, &thread, &text).await,
         Command::Goal(command) => goal::goal(cli.config, command).await,
         Command::Threads(command) => threads::threads(cli.config, command).await,

@@ -68,6 +68,8 @@ pub struct ModelEntry {
     pub supports_vision: bool,
     /// Can think first.
     pub supports_thinking: bool,
+    /// Takes a reasoning effort.
+    pub supports_reasoning_effort: bool,
     /// What it costs, if the configuration says; see [`deerflow_models::cost`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pricing: Option<Pricing>,
@@ -157,6 +159,7 @@ impl ModelCatalogue {
                 default: at == default,
                 supports_vision: p.supports_vision,
                 supports_thinking: p.supports_thinking,
+                supports_reasoning_effort: p.supports_reasoning_effort,
                 pricing: p.pricing.clone(),
             })
             .collect();
@@ -172,6 +175,7 @@ impl ModelCatalogue {
                 default: self.profiles.is_empty(),
                 supports_vision: false,
                 supports_thinking: false,
+                supports_reasoning_effort: false,
                 pricing: None,
             });
         }

@@ -18,6 +18,8 @@
 //!
 //! The `examples/` of this crate show each of these; all of them run without a network, on the built-in offline model.
 
+pub mod assembly;
+
 pub use deerflow_agent as agent;
 pub use deerflow_config as config;
 pub use deerflow_core as core;

@@ -11,7 +11,7 @@ pub(crate) async fn agent(config: Option<PathBuf>, command: AgentCommand) -> Res
     let AgentCommand::Chain { plan, json } = command;
     let config = app::load_config(config)?;
     let store = app::open_store(&config).await?;
-    let harness = app::harness(config, &store).await?;
+    let harness = deerflow::assembly::harness(config, &store).await.map_err(Failure::usage)?;
     let places = harness
         .places(&LeadOptions { plan_mode: plan, interactive: true, ..LeadOptions::default() })
         .map_err(Failure::usage)?;

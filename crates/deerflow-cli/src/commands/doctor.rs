@@ -55,7 +55,7 @@ pub(crate) async fn doctor(file: Option<PathBuf>, json: bool) -> Result<(), Fail
         }
         Err(failure) => add("database", false, false, failure.message),
     }
-    match app::sandbox(&config).await {
+    match deerflow::assembly::sandbox(&config).await.map_err(Failure::usage) {
         Ok(sandbox) => {
             let capability = sandbox.capability();
             let mut detail = format!("{}, tier {}", sandbox.name(), capability.tier.as_str());
@@ -98,7 +98,7 @@ pub(crate) async fn doctor(file: Option<PathBuf>, json: bool) -> Result<(), Fail
         }
         Err(failure) => add("sandbox", false, false, failure.message),
     }
-    let entries = app::models(&config).entries();
+    let entries = deerflow::assembly::models(&config).entries();
     let default = entries.iter().find(|e| e.default);
     let detail = match default {
         Some(entry) if entry.source == "built in" => {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub(crate) fn models(config: Option<PathBuf>, json: bool) -> Result<(), Failure> {
     let config = app::load_config(config)?;
-    let entries = app::models(&config).entries();
+    let entries = deerflow::assembly::models(&config).entries();
     if json {
         return say_json(&entries);
     }

@@ -95,7 +95,7 @@ async fn copy(app: &App, thread_id: &ThreadId, files: &[PathBuf], paths: &Thread
     app.harness.sandbox().acquire(app.user.as_str(), thread_id.as_str()).await.map_err(Failure::run)?;
     let options = StageOptions {
         limits: (*app.config.section::<UploadLimits>()).clone(),
-        converter: Some(crate::app::converter()?),
+        converter: Some(deerflow::assembly::converter().map_err(Failure::run)?),
         owner: app.harness.sandbox().file_owner(),
     };
     stage_files(files, &paths.uploads(), &options).await.map_err(Failure::usage)

@@ -1,0 +1,83 @@
+//! The application: what handlers share, and where routes are mounted.
+
+use crate::caller::Caller;
+use crate::config::ServerConfig;
+use crate::error::ApiError;
+use crate::{openapi, routes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Router, http::header};
+use deerflow_config::Config;
+use deerflow_harness::Harness;
+use deerflow_store::SqliteStore;
+use std::ops::Deref;
+use std::sync::Arc;
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// The database. Handlers use it through the ports only, so that another one can stand here.
+pub type Store = SqliteStore;
+
+/// What the server is made of.
+pub struct AppParts {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The database.
+    pub store: Arc<Store>,
+    /// Agents.
+    pub harness: Arc<Harness>,
+}
+
+/// What handlers share. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<AppParts>);
+
+impl AppState {
+    /// State over these parts.
+    #[must_use]
+    pub fn new(parts: AppParts) -> Self {
+        Self(Arc::new(parts))
+    }
+    /// Limits of the server.
+    #[must_use]
+    pub fn server(&self) -> Arc<ServerConfig> {
+        self.0.config.section::<ServerConfig>()
+    }
+}
+
+impl Deref for AppState {
+    type Target = AppParts;
+    fn deref(&self) -> &AppParts {
+        &self.0
+    }
+}
+
+/// All routes.
+#[must_use]
+pub fn router(state: AppState) -> Router {
+    let (api, document) = routes::api().split_for_parts();
+    let mut router =
+        Router::new().merge(routes::health::routes()).nest("/api", api.clone()).nest("/api/langgraph", api);
+    if state.server().docs {
+        router = router.merge(openapi::routes(document));
+    }
+    router
+        .fallback(|| async { ApiError::not_found("Not Found") })
+        .method_not_allowed_fallback(|| async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
+        .layer(from_fn(authenticate))
+        .layer(CatchPanicLayer::custom(|_| {
+            (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+                "Internal Server Error",
+            )
+                .into_response()
+        }))
+        .with_state(state)
+}
+
+async fn authenticate(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Caller::local());
+    next.run(request).await
+}

@@ -1,0 +1,86 @@
+//! What a client is told when something is wrong: the bodies that its SDK reads.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use deerflow_core::StoreError;
+use serde_json::{Value, json};
+
+/// A refusal, as status and `{"detail": …}`.
+///
+/// Details of the server's own faults stay in its log: a client gets the text of [`ApiError::internal`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    /// Status.
+    pub status: StatusCode,
+    /// The `detail` of the body: a text, or what the route documents.
+    pub detail: Value,
+}
+
+impl ApiError {
+    /// A refusal with a text.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: Value::String(detail.into()) }
+    }
+    /// 400.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+    /// 403.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+    /// 404.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+    /// 404 in the words that also hide other users' threads.
+    pub fn no_thread(id: &impl std::fmt::Display) -> Self {
+        Self::not_found(format!("Thread {id} not found"))
+    }
+    /// 409.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+    /// 422 with one entry: `type`, where it is, what is wrong with it, and what was given.
+    pub fn invalid(kind: &str, place: Value, message: impl Into<String>, input: Value) -> Self {
+        let entry = json!({"type": kind, "loc": place, "msg": message.into(), "input": input});
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail: json!([entry]) }
+    }
+    /// 401 with a code that clients know.
+    pub fn unauthorized(code: &str, message: &str) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, detail: json!({"code": code, "message": message}) }
+    }
+    /// 401: nobody is logged in.
+    pub fn not_authenticated() -> Self {
+        Self::unauthorized("not_authenticated", "Authentication required")
+    }
+    /// 500. What happened goes to the log.
+    pub fn internal(error: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%error, "request failed");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::NotFound { what: "thread", id } => Self::no_thread(id),
+            StoreError::NotFound { what: "run", id } => Self::not_found(format!("Run {id} not found")),
+            StoreError::NotFound { what: "checkpoint", id } => Self::not_found(format!("Checkpoint {id} not found")),
+            StoreError::NotFound { .. } => Self::not_found(error.to_string()),
+            StoreError::ThreadBusy { thread_id, .. } => {
+                Self::conflict(format!("Thread {thread_id} already has an active run"))
+            }
+            StoreError::ModeMismatch { .. } | StoreError::Exists { .. } => Self::conflict(error.to_string()),
+            StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "The server's disk is full"),
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({"detail": self.detail}))).into_response()
+    }
+}

@@ -1,0 +1,10 @@
+//! Requests as types. What does not fit is a 422 in the shape that FastAPI gives: a list of `{type, loc, msg, input}`.
+
+mod body;
+mod bounded;
+mod invalid;
+mod params;
+
+pub(crate) use body::{Json, OptionalJson};
+pub(crate) use bounded::Bounded;
+pub(crate) use params::{Path, Query};

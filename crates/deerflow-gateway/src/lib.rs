@@ -1,0 +1,24 @@
+//! The HTTP server: what LangGraph's SDKs and the web client talk to.
+//!
+//! A route reads a request into types, asks a port or the runtime, and renders the answer; it decides nothing else. Every
+//! route is mounted under `/api` and under `/api/langgraph` alike, so that a client finds it under either base.
+//!
+//! **Invariant:** a handler gets its user from [`Caller`] and gives that user to every port it asks. There is no other way
+//! to a thread.
+
+mod app;
+mod caller;
+mod config;
+mod error;
+mod extract;
+mod openapi;
+mod routes;
+mod server;
+mod wire;
+
+pub use app::{AppParts, AppState, Store, router};
+pub use caller::Caller;
+pub use config::{ServerConfig, sections};
+pub use error::ApiError;
+pub use openapi::document;
+pub use server::{ServeError, serve};

@@ -1,0 +1,5 @@
+//! The server over a real store, a real socket and a scripted model.
+
+mod basics;
+mod support;
+mod threads;

@@ -1,0 +1,76 @@
+//! A gateway in this process, on a port of its own.
+
+use deerflow::assembly;
+use deerflow_config::Loader;
+use deerflow_gateway::{AppParts, AppState, Store, router, sections};
+use deerflow_testkit::{ScriptedModel, TempHome, temp_home};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A running gateway; it stops when dropped.
+pub(crate) struct Gateway {
+    pub(crate) url: String,
+    pub(crate) model: ScriptedModel,
+    pub(crate) store: Arc<Store>,
+    pub(crate) home: TempHome,
+    pub(crate) client: reqwest::Client,
+    stop: CancellationToken,
+    _task: JoinHandle<()>,
+}
+
+impl Gateway {
+    pub(crate) async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// With further YAML.
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the value that holds it")]
+    pub(crate) async fn start_with(yaml: &str) -> Self {
+        let model = ScriptedModel::start().await;
+        let home = temp_home();
+        let config = format!(
+            "models:\n  - name: scripted\n    use: openai\n    model: scripted-1\n    base_url: {}\n    api_key: test-key-123456\n\
+             sandbox:\n  use: host\n  allow_host_bash: true\nllm_call:\n  retry_base_delay_ms: 10\n  retry_cap_delay_ms: 20\n{yaml}",
+            model.base_url()
+        );
+        let file = home.write("config.yaml", config);
+        let env = [("DEER_FLOW_HOME".to_owned(), home.path().display().to_string())];
+        let config = Loader::new(sections(assembly::sections())).env(env).cwd(home.path()).file(file).load().unwrap();
+        let config = Arc::new(config);
+        let store = assembly::open_store(&config).await.unwrap();
+        let harness = assembly::harness(config.clone(), &store).await.unwrap();
+        let app = router(AppState::new(AppParts { config, store: store.clone(), harness }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let serving = deerflow_gateway::serve(listener, app, Duration::from_secs(2), Duration::ZERO, stop.clone());
+        let task = tokio::spawn(serving);
+        let client = deerflow_net::http_client(&deerflow_net::HttpOptions::default()).unwrap();
+        Self { url, model, store, home, client, stop, _task: task }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.client.get(format!("{}{path}", self.url))).await
+    }
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.client.post(format!("{}{path}", self.url)).json(body)).await
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Status and body; a body that is no JSON is a text.
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
