@@ -12,10 +12,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Router, http::header};
 use deerflow_config::Config;
 use deerflow_harness::Harness;
+use deerflow_runtime::Runs;
 use deerflow_store::SqliteStore;
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// The database. Handlers use it through the ports only, so that another one can stand here.
@@ -29,6 +31,8 @@ pub struct AppParts {
     pub store: Arc<Store>,
     /// Agents.
     pub harness: Arc<Harness>,
+    /// Their runs.
+    pub runs: Runs<Store>,
     /// Cancelled when the server goes down: streams end then.
     pub stop: CancellationToken,
 }
@@ -41,6 +45,8 @@ pub struct AppState(Arc<Shared>);
 pub struct Shared {
     parts: AppParts,
     pub(crate) metrics: Arc<Metrics>,
+    /// What goes on after its request was answered.
+    pub(crate) background: TaskTracker,
 }
 
 impl Deref for Shared {
@@ -54,7 +60,7 @@ impl AppState {
     /// State over these parts.
     #[must_use]
     pub fn new(parts: AppParts) -> Self {
-        Self(Arc::new(Shared { parts, metrics: Arc::default() }))
+        Self(Arc::new(Shared { parts, metrics: Arc::default(), background: TaskTracker::new() }))
     }
     /// Limits of the server.
     #[must_use]

@@ -2,9 +2,11 @@
 
 mod body;
 mod bounded;
+mod flag;
 mod invalid;
 mod params;
 
-pub(crate) use body::{Json, OptionalJson};
+pub(crate) use body::{Json, JsonList, OptionalJson};
 pub(crate) use bounded::Bounded;
+pub(crate) use flag::Flag;
 pub(crate) use params::{Path, Query};

@@ -15,6 +15,7 @@ mod metrics;
 mod openapi;
 mod routes;
 mod server;
+mod sse;
 mod wire;
 
 pub use app::{AppParts, AppState, Store, router};

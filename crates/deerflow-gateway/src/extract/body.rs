@@ -38,6 +38,17 @@ impl<T: DeserializeOwned> FromRequest<AppState> for OptionalJson<T> {
     }
 }
 
+/// A body that is a list.
+#[derive(Debug)]
+pub(crate) struct JsonList<T>(pub(crate) Vec<T>);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonList<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        Ok(Self(read("body", parse(&collect(request, state).await?)?)?))
+    }
+}
+
 /// Serde would take a list for a struct.
 fn object<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
     if !value.is_object() {

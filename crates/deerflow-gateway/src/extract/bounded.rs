@@ -12,6 +12,14 @@ impl<const MIN: i64, const MAX: i64> Bounded<MIN, MAX> {
         assert!(MIN <= value && value <= MAX, "out of bounds");
         Self(value)
     }
+    /// The number with its sign.
+    pub(crate) fn signed(self) -> i32 {
+        i32::try_from(self.0).unwrap_or(0)
+    }
+    /// The number, for a port that counts in `u64`.
+    pub(crate) fn wide(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
     /// The number, for a port that counts in `u32`.
     pub(crate) fn get(self) -> u32 {
         // MIN is never negative where this is asked.
