@@ -39,7 +39,7 @@ impl MessageDelta {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct OpenCall {
     index: Option<u32>,
     id: Option<String>,
@@ -53,7 +53,7 @@ struct OpenCall {
 /// - A piece of a call goes to the call of its index; without an index to the call of its id, else to the last one opened.
 /// - A new id at a used index starts a new call; an empty name never overwrites a set one.
 /// - Arguments that are empty read as `{}`; arguments that are not one JSON object make the call invalid.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TurnAccumulator {
     text: String,
     reasoning: String,

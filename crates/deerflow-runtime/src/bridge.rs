@@ -40,6 +40,8 @@ pub struct BridgeOptions {
     pub keep_closed: Duration,
     /// Bytes kept of all runs that are over, roughly; the oldest go first.
     pub max_closed_bytes: usize,
+    /// How often the journal is looked at for a run that another process executes.
+    pub poll: Duration,
 }
 
 impl Default for BridgeOptions {
@@ -50,6 +52,7 @@ impl Default for BridgeOptions {
             max_bytes: 4 * 1024 * 1024,
             keep_closed: Duration::from_secs(60),
             max_closed_bytes: 16 * 1024 * 1024,
+            poll: Duration::from_millis(500),
         }
     }
 }

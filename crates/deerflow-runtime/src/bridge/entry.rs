@@ -4,7 +4,7 @@ use super::EventId;
 use super::cache::FrameCache;
 use deerflow_core::ports::StepKind;
 use deerflow_core::run::Next;
-use deerflow_core::{AgentEvent, CheckpointId, Message, NodeUpdate, RunId, ThreadId, ThreadState, Usage};
+use deerflow_core::{AgentEvent, CheckpointId, Message, NodeUpdate, RunId, ThreadId, ThreadState};
 use std::sync::Arc;
 
 /// What is published to a run's stream.
@@ -45,7 +45,6 @@ pub(crate) struct CommittedStep {
     pub(crate) step: u64,
     pub(crate) next: Next,
     pub(crate) state: Arc<ThreadState>,
-    pub(crate) usage: Usage,
 }
 
 /// An event as readers get it: the messages and updates of a step come when the step is durable, each with its node.

@@ -96,9 +96,9 @@ impl Log {
         match event {
             AgentEvent::Message(message) => self.held.push(Held::Message(message)),
             AgentEvent::Update(update) => self.held.push(Held::Update(update)),
-            AgentEvent::Committed { checkpoint_id, parent, kind, step, next, state, seqs, seq, usage } => {
+            AgentEvent::Committed { checkpoint_id, parent, kind, step, next, state, seqs, seq, .. } => {
                 self.settle(&seqs, Some(seq));
-                let committed = CommittedStep { checkpoint_id, parent, kind, step, next, state, usage };
+                let committed = CommittedStep { checkpoint_id, parent, kind, step, next, state };
                 self.push(Some(seq), Told::Committed(committed));
                 self.commit = self.ring.back().cloned();
                 self.step += 1;

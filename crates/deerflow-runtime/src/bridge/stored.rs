@@ -1,18 +1,81 @@
 //! What the database knows of a run: for readers whom the ring cannot serve.
 
 use super::subscription::StoredMessage;
+use async_trait::async_trait;
 use deerflow_core::ports::{Checkpoint, EventRepo, JournalRow, RunRepo, StepLog};
-use deerflow_core::{Lineage, Message, RunId, StoreError, ThreadId};
+use deerflow_core::{Lineage, Message, RunId, RunStatus, StoreError, ThreadId};
 use std::sync::Arc;
 
-/// What replaying a run needs of a database.
-pub trait ReplayStore: StepLog + RunRepo + EventRepo {}
-impl<T: StepLog + RunRepo + EventRepo + ?Sized> ReplayStore for T {}
+/// What replaying a run needs of a database. Everything with the storage ports has it.
+#[async_trait]
+pub trait ReplayStore: Send + Sync {
+    /// Journal rows of a run after `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn rows(
+        &self,
+        thread_id: &ThreadId,
+        run_id: &RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<JournalRow>, StoreError>;
+
+    /// Where a run is in its life; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn status(&self, run_id: &RunId) -> Result<Option<RunStatus>, StoreError>;
+
+    /// The last checkpoint that a run made: the head of its thread, unless later runs came.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn last_checkpoint(&self, thread_id: &ThreadId, run_id: &RunId) -> Result<Option<Checkpoint>, StoreError>;
+}
+
+#[async_trait]
+impl<T: StepLog + RunRepo + EventRepo + ?Sized> ReplayStore for T {
+    async fn rows(
+        &self,
+        thread_id: &ThreadId,
+        run_id: &RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<JournalRow>, StoreError> {
+        self.journal(thread_id, Some(run_id), after, limit).await
+    }
+
+    async fn status(&self, run_id: &RunId) -> Result<Option<RunStatus>, StoreError> {
+        Ok(self.run(run_id).await?.map(|run| run.status))
+    }
+
+    async fn last_checkpoint(&self, thread_id: &ThreadId, run_id: &RunId) -> Result<Option<Checkpoint>, StoreError> {
+        let lineage = Lineage::root(thread_id.clone());
+        let Some(head) = self.load(&lineage, None).await? else { return Ok(None) };
+        if head.run_id.as_ref() == Some(run_id) {
+            return Ok(Some(head));
+        }
+        let Some(run) = self.run(run_id).await? else { return Ok(None) };
+        let mut before = None;
+        loop {
+            let page = self.history(&lineage, before.as_ref(), HISTORY_PAGE).await?;
+            if let Some(found) = page.iter().find(|entry| entry.run_id.as_ref() == Some(run_id)) {
+                return self.load(&lineage, Some(&found.id)).await;
+            }
+            match page.last() {
+                // Older steps than the run are not its own.
+                Some(oldest) if oldest.created_at >= run.created_at => before = Some(oldest.id.clone()),
+                _ => return Ok(None),
+            }
+        }
+    }
+}
 
 /// Rows read at a time.
 pub(super) const PAGE: u32 = 200;
 
-/// Checkpoints looked through for the last one of a run.
+/// Checkpoints looked through at a time for the last one of a run.
 const HISTORY_PAGE: u32 = 50;
 
 /// What a journal row tells a reader.
@@ -57,27 +120,5 @@ pub(super) async fn is_row_of<S: ReplayStore + ?Sized>(
     seq: u64,
 ) -> Result<bool, StoreError> {
     let Some(before) = seq.checked_sub(1) else { return Ok(true) };
-    Ok(store.journal(thread_id, Some(run_id), before, 1).await?.first().is_some_and(|row| row.seq == seq))
-}
-
-/// The last checkpoint that a run made: the head of its thread, unless later runs came.
-pub(super) async fn last_checkpoint<S: ReplayStore + ?Sized>(
-    store: &S,
-    thread_id: &ThreadId,
-    run_id: &RunId,
-) -> Result<Option<Checkpoint>, StoreError> {
-    let lineage = Lineage::root(thread_id.clone());
-    let Some(head) = store.load(&lineage, None).await? else { return Ok(None) };
-    if head.run_id.as_ref() == Some(run_id) {
-        return Ok(Some(head));
-    }
-    let mut before = None;
-    loop {
-        let page = store.history(&lineage, before.as_ref(), HISTORY_PAGE).await?;
-        if let Some(found) = page.iter().find(|entry| entry.run_id.as_ref() == Some(run_id)) {
-            return store.load(&lineage, Some(&found.id)).await;
-        }
-        let Some(oldest) = page.last() else { return Ok(None) };
-        before = Some(oldest.id.clone());
-    }
+    Ok(store.rows(thread_id, run_id, before, 1).await?.first().is_some_and(|row| row.seq == seq))
 }

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Told};
 use super::log::Start;
-use super::stored::{PAGE, ReplayStore, Replayed, is_row_of, last_checkpoint, replay};
+use super::stored::{PAGE, ReplayStore, Replayed, is_row_of, replay};
 use super::stream::{Found, RunStream};
 use super::{Bridge, EventId};
 use deerflow_core::ports::{Checkpoint, JournalRow};
@@ -11,9 +11,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// How often the journal is looked at for a run that another process executes.
-const POLL: Duration = Duration::from_millis(500);
 
 /// Failures of the database in a row after which a reader is told that its stream is lost.
 const MAX_FAULTS: u32 = 5;
@@ -218,8 +215,8 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
                 state: step.state.clone(),
             }),
             _ if limit > 0 => {
-                let found = last_checkpoint(self.store.as_ref(), &self.thread_id, &self.run_id).await?;
-                found.map(|found| state(found, EventId { seq: limit, n: 0 }))
+                let found = self.store.last_checkpoint(&self.thread_id, &self.run_id).await?;
+                found.map(|found| state(found, EventId { seq: limit, n: 0 }.last_frame()))
             }
             _ => None,
         };
@@ -251,9 +248,9 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
         let Place::Stored { seq, begin, shown, failure } = &self.place else { return Ok(()) };
         let (mut seq, begin, shown, mut failure) = (*seq, *begin, shown.clone(), failure.clone());
         // First the row of the run: when it says that the run is over, all rows of the journal are there.
-        let run = self.store.run(&self.run_id).await?;
-        let over = run.as_ref().is_none_or(|run| run.status.is_terminal());
-        let failed = run.is_some_and(|run| matches!(run.status, RunStatus::Error | RunStatus::Timeout));
+        let status = self.store.status(&self.run_id).await?;
+        let over = status.is_none_or(RunStatus::is_terminal);
+        let failed = matches!(status, Some(RunStatus::Error | RunStatus::Timeout));
         let rows = self.rows(seq).await?;
         let more = rows.len() >= PAGE as usize;
         let head = if more { None } else { self.head(&shown).await? };
@@ -292,19 +289,19 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
                 self.place = Place::New(Some(EventId { seq, n: 0 }));
                 return Ok(());
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(self.bridge.0.options.poll).await;
         }
         Ok(())
     }
 
     /// The last checkpoint of the run, unless it was shown.
     async fn head(&self, shown: &Option<CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {
-        let head = last_checkpoint(self.store.as_ref(), &self.thread_id, &self.run_id).await?;
+        let head = self.store.last_checkpoint(&self.thread_id, &self.run_id).await?;
         Ok(head.filter(|head| Some(&head.id) != shown.as_ref()))
     }
 
     async fn rows(&self, after: u64) -> Result<Vec<JournalRow>, StoreError> {
-        self.store.journal(&self.thread_id, Some(&self.run_id), after, PAGE).await
+        self.store.rows(&self.thread_id, &self.run_id, after, PAGE).await
     }
 
     /// The database failed: waits and lets the reader try again; a reader is not left waiting for ever.

@@ -27,18 +27,25 @@ impl RunView {
         line(&json!({"run_id": self.run_id, "thread_id": self.thread_id}))
     }
 
+    /// Metadata of what the agent itself tells.
+    pub(super) fn of_agent(&self) -> Value {
+        Value::Object(self.plain())
+    }
+
+    /// The client's plain values, and whose run it is.
+    fn plain(&self) -> JsonMap {
+        let plain = self.metadata.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+        let mut all: JsonMap = plain.map(|(key, value)| (key.clone(), value.clone())).collect();
+        all.insert("run_id".to_owned(), json!(self.run_id));
+        all.insert("thread_id".to_owned(), json!(self.thread_id));
+        all
+    }
+
     /// Metadata of a message that `node` made in its task `task`.
     pub(super) fn of_message(&self, node: &str, task: &str, model: Option<&str>, step: u64) -> Value {
         let namespace = format!("{node}:{task}");
-        let mut all = JsonMap::new();
-        for (key, value) in &self.metadata {
-            if !value.is_object() && !value.is_array() {
-                all.insert(key.clone(), value.clone());
-            }
-        }
+        let mut all = self.plain();
         let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
-        put("run_id", json!(self.run_id));
-        put("thread_id", json!(self.thread_id));
         // Step 0 takes the input in.
         put("langgraph_step", json!(step));
         put("langgraph_node", json!(node));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///   were written.
 #[must_use]
 pub fn state_json(state: &ThreadState) -> Value {
-    serde_json::to_value(ClientState { state, streamed: false }).unwrap_or_default()
+    ClientState { state, streamed: false }.json()
 }
 
 /// The state as JSON, written without a copy.
@@ -24,6 +24,12 @@ pub(crate) struct ClientState<'a> {
     pub(crate) state: &'a ThreadState,
     /// In a stream: open questions are shown, and images inside hidden messages are not.
     pub(crate) streamed: bool,
+}
+
+impl ClientState<'_> {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }
 
 impl Serialize for ClientState<'_> {
