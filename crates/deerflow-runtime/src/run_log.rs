@@ -12,6 +12,12 @@ pub(crate) struct RunLog<S> {
     pub(crate) fence: Fence,
 }
 
+impl<S> RunLog<S> {
+    pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
+        Self { store, fence }
+    }
+}
+
 #[async_trait]
 impl<S: StepLog> StepLog for RunLog<S> {
     async fn commit(&self, mut commit: StepCommit) -> Result<Committed, StoreError> {
