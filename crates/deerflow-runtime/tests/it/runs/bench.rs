@@ -38,11 +38,14 @@ impl Bench {
     }
 
     /// Another process of the same installation, as far as the database can tell. It dies with [`Process::kill`].
-    pub(crate) fn process(&self, config: RunsConfig) -> Process {
+    pub(crate) async fn process(&self, config: RunsConfig) -> Process {
         let (home, yaml) = (self.home.path().to_owned(), self.yaml.clone());
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let made = runtime.spawn(async move { service_at(&home, &yaml, config).await.0 });
-        let runs = futures::executor::block_on(made).unwrap();
+        let made = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let (runs, _) = runtime.block_on(service_at(&home, &yaml, config));
+            (runs, runtime)
+        });
+        let (runs, runtime) = made.join().unwrap();
         Process { runs, runtime }
     }
 
@@ -60,7 +63,7 @@ impl Bench {
     /// The conversation, as `role: text`.
     pub(crate) async fn said(&self, thread: &str) -> Vec<String> {
         let head = self.head(thread).await;
-        let shown = head.state.messages.iter().filter(|message| !message.is_hidden());
+        let shown = head.state.messages.iter().filter(|message| !message.flag(deerflow_core::message::kwargs::HIDE_FROM_UI));
         shown.map(|message| format!("{}: {}", message.role(), message.text())).collect()
     }
 }
@@ -79,7 +82,7 @@ impl Process {
     }
     pub(crate) fn kill(self) {
         let Self { runs, runtime } = self;
-        runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+        std::thread::spawn(move || runtime.shutdown_timeout(std::time::Duration::from_secs(5))).join().unwrap();
         drop(runs);
     }
 }

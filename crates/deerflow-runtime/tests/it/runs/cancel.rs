@@ -74,7 +74,7 @@ async fn a_tools_processes_end_with_the_run() {
     bench.model.push(Turn::calls([call("bash", json!({"description": "x", "command": command}))]));
     let run = bench.create(say("t", "hi")).await;
     let mark = bench.home.path().join("users/default/threads/t/user-data/workspace/mark");
-    deerflow_testkit::eventually("the command to start", || mark.exists().then_some(())).await;
+    deerflow_testkit::eventually("the command to start", async || mark.exists().then_some(())).await;
     let stopped = bench.runs.cancel(&run.run_id, Interrupt, true);
     let row = tokio::time::timeout(Duration::from_secs(20), stopped).await.expect("it does not wait for the sleep");
     assert_eq!(row.unwrap().status, RunStatus::Interrupted);

@@ -12,7 +12,7 @@ use std::time::Duration;
 async fn a_run_of_a_dead_process_goes_on_from_its_last_step() {
     let bench = Bench::start().await;
     let gate = Gate::new();
-    let process = bench.process(RunsConfig::default());
+    let process = bench.process(RunsConfig::default()).await;
     let list = call("ls", json!({"description": "x", "path": "/mnt/user-data/workspace"}));
     bench.model.extend([Turn::calls([list]), Turn::text("lost").hold(&gate)]);
     let run = process.create(say("t", "look")).await;
@@ -35,7 +35,7 @@ async fn a_run_of_a_dead_process_can_be_ended_instead() {
     let config = RunsConfig { orphan_policy: OrphanPolicy::Fail, ..RunsConfig::default() };
     let bench = Bench::start_with(config.clone()).await;
     let gate = Gate::new();
-    let process = bench.process(config);
+    let process = bench.process(config).await;
     bench.model.push(Turn::text("lost").hold(&gate));
     let run = process.create(say("t", "look")).await;
     gate.reached().await;
@@ -49,7 +49,7 @@ async fn a_run_of_a_dead_process_can_be_ended_instead() {
 async fn a_rollback_that_died_half_way_is_finished_by_whoever_comes_next() {
     let bench = Bench::start().await;
     let gate = Gate::new();
-    let process = bench.process(RunsConfig::default());
+    let process = bench.process(RunsConfig::default()).await;
     bench.model.push(Turn::text("lost").hold(&gate));
     let run = process.create(say("t", "look")).await;
     gate.reached().await;
@@ -65,7 +65,7 @@ async fn a_rollback_that_died_half_way_is_finished_by_whoever_comes_next() {
 async fn one_process_stops_the_run_of_another_and_follows_it() {
     let bench = Bench::start().await;
     let gate = Gate::new();
-    let process = bench.process(RunsConfig::default());
+    let process = bench.process(RunsConfig::default()).await;
     bench.model.push(Turn::text("never").hold(&gate));
     let run = process.create(say("t", "hi")).await;
     gate.reached().await;
@@ -88,7 +88,7 @@ async fn an_owner_that_was_taken_over_writes_nothing_more() {
     let taken = bench.store.adopt(&run.run_id, run.epoch, &thief).await.unwrap();
     gate.open();
     let stream = bench.runs.bridge().get(&run.run_id).unwrap();
-    eventually("the former owner to let go", || {
+    eventually("the former owner to let go", async || {
         matches!(stream.events().last(), Some(deerflow_runtime::bridge::RunEvent::End)).then_some(())
     })
     .await;
@@ -102,7 +102,7 @@ async fn an_owner_that_was_taken_over_writes_nothing_more() {
 async fn a_shutdown_drains_and_hands_over() {
     let bench = Bench::start().await;
     let (short, long) = (Gate::new(), Gate::new());
-    let process = bench.process(RunsConfig::default());
+    let process = bench.process(RunsConfig::default()).await;
     bench.model.push(Turn::text("in time").hold(&short));
     let drained = process.create(say("a", "hi")).await;
     short.reached().await;
