@@ -1,5 +1,6 @@
 //! What every hook, model call and tool call of one run shares.
 
+use crate::StopPoints;
 use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, UserId};
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -19,12 +20,15 @@ pub struct RunContext {
     pub principal: Principal,
     /// Whether the agent may ask the user something.
     pub interactive: bool,
+    /// Where the run is to pause.
+    pub stops: StopPoints,
     /// Stops the run.
     pub cancel: CancellationToken,
     /// Where its events go.
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
     side_usage: Mutex<Vec<(&'static str, Usage)>>,
+    side_total: Mutex<(u64, Usage)>,
     usage: Mutex<Usage>,
 }
 
@@ -45,10 +49,12 @@ impl RunContext {
             namespace: String::new(),
             principal: Principal::default(),
             interactive: true,
+            stops: StopPoints::default(),
             cancel,
             events,
             stop_reason: Mutex::new(None),
             side_usage: Mutex::default(),
+            side_total: Mutex::default(),
             usage: Mutex::default(),
         }
     }
@@ -74,7 +80,17 @@ impl RunContext {
     /// Counts tokens of a model call outside the conversation; `source` names who made it, `middleware:title` say. They
     /// become part of the run's usage with the next step.
     pub fn record_usage(&self, source: &'static str, usage: Usage) {
+        {
+            let mut total = self.side_total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.0 += 1;
+            total.1.add(&usage);
+        }
         self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push((source, usage));
+    }
+    /// Model calls outside the conversation so far, and their tokens.
+    #[must_use]
+    pub fn side_calls(&self) -> (u64, Usage) {
+        self.side_total.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
     pub(crate) fn take_side_usage(&self) -> Vec<(&'static str, Usage)> {
         std::mem::take(&mut *self.side_usage.lock().unwrap_or_else(PoisonError::into_inner))
@@ -83,6 +99,12 @@ impl RunContext {
     #[must_use]
     pub fn non_interactive(mut self) -> Self {
         self.interactive = false;
+        self
+    }
+    /// The same context for a run that pauses at these nodes.
+    #[must_use]
+    pub fn with_stops(mut self, stops: StopPoints) -> Self {
+        self.stops = stops;
         self
     }
     /// Which limit ended the run (`turn_capped`, `loop_capped` …), if one did.

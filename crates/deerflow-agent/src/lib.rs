@@ -17,6 +17,7 @@ pub mod middleware;
 mod model_turn;
 mod run;
 mod side_call;
+mod stops;
 mod tool_batch;
 
 pub use agent::{Agent, AgentBuilder, BuildError, DEFAULT_MAX_TURNS};
@@ -25,6 +26,7 @@ pub use ephemeral::EphemeralLog;
 pub use middleware::{Flow, Hook, JumpTarget, Middleware, ModelNext, ToolNext, ToolOutcome, ToolRequest};
 pub use run::{Outcome, Start};
 pub use side_call::side_call;
+pub use stops::StopPoints;
 
 #[cfg(test)]
 mod tests;

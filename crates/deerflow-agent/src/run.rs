@@ -84,8 +84,14 @@ impl<'a> Run<'a> {
             Start::Answer(answer) => self.answer(&answer).await?,
             Start::Resume => {}
         }
+        // A run that goes on where another paused does not pause there again.
+        let mut passing = self.ctx.stops.pass_first;
         loop {
             self.ctx.check_cancelled()?;
+            if !std::mem::take(&mut passing) && self.ctx.stops.pause_before(self.next) {
+                return Ok(self.paused().await);
+            }
+            let node = self.next;
             match self.next {
                 Next::Model => self.model_turn().await?,
                 Next::Tools => self.tool_batch().await?,
@@ -95,6 +101,9 @@ impl<'a> Run<'a> {
                         return Ok(Outcome { outcome, state: self.state, checkpoint_id: self.head });
                     }
                 }
+            }
+            if self.ctx.stops.pause_after(node, self.next) {
+                return Ok(self.paused().await);
             }
         }
     }
@@ -147,6 +156,12 @@ impl<'a> Run<'a> {
     /// How a run stands that waits for a person.
     fn waiting(self) -> Outcome {
         Outcome { outcome: self.interrupted(), state: self.state, checkpoint_id: self.head }
+    }
+
+    /// How a run stands that was asked to pause here. Its end is not written: whoever goes on begins with the next node.
+    async fn paused(self) -> Outcome {
+        self.ctx.events.send(AgentEvent::Interrupted(Vec::new())).await;
+        self.waiting()
     }
 
     /// The outcome of a run that stopped with a question.

@@ -2,6 +2,7 @@
 
 mod archive;
 mod inputs;
+mod run_control;
 mod runs;
 mod step_log;
 mod threads;
@@ -11,6 +12,7 @@ pub use archive::{
     PAGE_CHARS, SEARCH_HITS,
 };
 pub use inputs::{InputQueue, InputRow, InputState, NewInput, QUEUED_INPUTS};
+pub use run_control::{CancelAction, LiveRun, RunControl, RunCounts};
 pub use runs::{EventRepo, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
 pub use step_log::{
     Checkpoint, Committed, EffectRecord, Fence, HistoryEntry, JournalRow, NewJournalRow, OpenEffect, RunOutcome,

@@ -24,6 +24,8 @@ impl Lineage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// Waits for its turn: for an instant, or for the end of other runs of its thread. Clients see `pending`.
+    Queued,
     /// Admitted, not begun.
     Pending,
     /// Being executed.
@@ -44,12 +46,22 @@ impl RunStatus {
     /// Whether the run is over.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        !matches!(self, Self::Pending | Self::Running)
+        !matches!(self, Self::Queued | Self::Pending | Self::Running)
     }
-    /// Wire name.
+    /// What clients of the LangGraph protocol are told: they know no other word.
+    #[must_use]
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Queued => "pending",
+            Self::RolledBack => "error",
+            status => status.as_str(),
+        }
+    }
+    /// Stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Pending => "pending",
             Self::Running => "running",
             Self::Success => "success",
@@ -62,9 +74,18 @@ impl RunStatus {
     /// Status of this wire name.
     #[must_use]
     pub fn from_wire(name: &str) -> Option<Self> {
-        [Self::Pending, Self::Running, Self::Success, Self::Error, Self::Timeout, Self::Interrupted, Self::RolledBack]
-            .into_iter()
-            .find(|status| status.as_str() == name)
+        [
+            Self::Queued,
+            Self::Pending,
+            Self::Running,
+            Self::Success,
+            Self::Error,
+            Self::Timeout,
+            Self::Interrupted,
+            Self::RolledBack,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == name)
     }
 }
 

@@ -4,13 +4,13 @@
 //! delete nothing.
 
 use deerflow_core::ports::{
-    Checkpoint, Committed, NewJournalRow, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow, StepCommit, StepKind,
-    StepLog, ThreadRepo,
+    Checkpoint, Committed, EventRepo, Fence, NewJournalRow, ROLLED_BACK, RunFilter, RunOutcome, RunRepo, RunRow,
+    StepCommit, StepKind, StepLog, ThreadRepo,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{
     Channel, CheckpointId, Lineage, Message, NodeUpdate, RunId, RunStatus, StateError, StateUpdate, StoreError,
-    ThreadId, ThreadState, ToolCall, UserId,
+    ThreadId, ThreadState, ToolCall, Usage, UserId,
 };
 use serde_json::json;
 use std::collections::HashSet;
@@ -25,7 +25,10 @@ const RUNS: u32 = 1000;
 /// Checkpoints looked through at a time for the beginning of a run.
 const PAGE: u32 = 100;
 /// Error text of a run that was taken back, as clients know it.
-const ROLLED_BACK_TEXT: &str = "Rolled back by user";
+pub(crate) const ROLLED_BACK_TEXT: &str = "Rolled back by user";
+
+/// Journal row of a run that began at another checkpoint than the head; its content names the head it left.
+pub(crate) const BRANCHED: &str = "run.branched";
 
 /// A state cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +141,7 @@ pub async fn update_state<S: StepLog + ThreadRepo>(
 /// # Errors
 /// [`StoreError::NotFound`]; [`StoreError::ThreadBusy`] while a run of the thread is live, this one included;
 /// [`EditError::NotLast`].
-pub async fn rollback_run<S: StepLog + RunRepo>(
+pub async fn rollback_run<S: StepLog + RunRepo + EventRepo>(
     store: &S,
     user_id: &UserId,
     run_id: &RunId,
@@ -161,9 +164,58 @@ pub async fn rollback_run<S: StepLog + RunRepo>(
     if last.run_id != run.run_id {
         return Err(EditError::NotLast { run_id: run.run_id, last: last.run_id });
     }
-    let base = match before_run(store, &lineage, &run).await? {
+    let base = match branched_from(store, &run).await? {
+        Some(head) => head,
+        None => before_run(store, &lineage, &run).await?,
+    };
+    let commit = taken_back(store, &lineage, &run, base, run.usage.clone()).await?;
+    Ok(store.commit(commit).await?)
+}
+
+/// Takes back a run that is live and ours, and ends it with that: one write, so that no other run gets in between.
+///
+/// # Errors
+/// [`StoreError::Fenced`] when it is not ours any more.
+pub(crate) async fn rollback_owned<S: StepLog + EventRepo>(
+    store: &S,
+    run: &RunRow,
+    fence: &Fence,
+    usage: Usage,
+) -> Result<RunOutcome, EditError> {
+    let lineage = Lineage::root(run.thread_id.clone());
+    let base = match branched_from(store, run).await? {
+        // It began elsewhere than at the head: the head it left is what was there before it.
+        Some(head) => head,
+        None => before_run(store, &lineage, run).await?,
+    };
+    let commit = taken_back(store, &lineage, run, base, usage).await?;
+    let outcome = commit.outcome.clone().unwrap_or_else(|| rolled_back(Usage::default()));
+    store.commit(StepCommit { fence: Some(fence.clone()), ..commit }).await?;
+    Ok(outcome)
+}
+
+/// The head that a run left when it began at another checkpoint. `Some(None)` for a thread that was empty.
+async fn branched_from<S: EventRepo>(store: &S, run: &RunRow) -> Result<Option<Option<CheckpointId>>, StoreError> {
+    /// The row is one of the first of its run.
+    const FIRST_ROWS: u32 = 20;
+    let rows = store.journal(&run.thread_id, Some(&run.run_id), 0, FIRST_ROWS).await?;
+    let Some(row) = rows.into_iter().find(|row| row.row.event == BRANCHED) else { return Ok(None) };
+    let head = row.row.content.get("head").cloned().unwrap_or_default();
+    let head = serde_json::from_value(head).map_err(|error| StoreError::Damaged(error.to_string()))?;
+    Ok(Some(head))
+}
+
+/// The edit that takes a run back to `base`.
+async fn taken_back<S: StepLog>(
+    store: &S,
+    lineage: &Lineage,
+    run: &RunRow,
+    base: Option<CheckpointId>,
+    usage: Usage,
+) -> Result<StepCommit, EditError> {
+    let base = match base {
         None => None,
-        Some(id) => store.load(&lineage, Some(&id)).await?,
+        Some(id) => store.load(lineage, Some(&id)).await?,
     };
     let mut state = base.as_ref().map(|base| base.state.clone()).unwrap_or_default();
     let mut next = base.as_ref().map_or(Next::Done, |base| base.next);
@@ -180,27 +232,29 @@ pub async fn rollback_run<S: StepLog + RunRepo>(
         event: "run.rolled_back".into(),
         content: json!({"checkpoint_id": base.as_ref().map(|base| &base.id)}),
     };
-    let outcome = RunOutcome {
-        status: RunStatus::Error,
-        error: Some(ROLLED_BACK_TEXT.to_owned()),
-        stop_reason: Some(ROLLED_BACK.to_owned()),
-        usage: run.usage,
-    };
-    let commit = StepCommit {
-        run_id: Some(run.run_id),
+    Ok(StepCommit {
+        run_id: Some(run.run_id.clone()),
         branch: true,
         next,
         updates,
         state: Arc::new(state),
         events: vec![event],
-        outcome: Some(outcome),
-        ..commit(&lineage, base.as_ref())
-    };
-    Ok(store.commit(commit).await?)
+        outcome: Some(rolled_back(usage)),
+        ..commit(lineage, base.as_ref())
+    })
+}
+
+fn rolled_back(usage: Usage) -> RunOutcome {
+    RunOutcome {
+        status: RunStatus::Error,
+        error: Some(ROLLED_BACK_TEXT.to_owned()),
+        stop_reason: Some(ROLLED_BACK.to_owned()),
+        usage,
+    }
 }
 
 /// An edit on a checkpoint, with nothing in it yet.
-fn commit(lineage: &Lineage, base: Option<&Checkpoint>) -> StepCommit {
+pub(crate) fn commit(lineage: &Lineage, base: Option<&Checkpoint>) -> StepCommit {
     StepCommit {
         lineage: lineage.clone(),
         run_id: None,
@@ -247,7 +301,7 @@ async fn before_run<S: StepLog>(
 }
 
 /// What follows a node.
-fn next_after(node: &str, state: &ThreadState) -> Result<Next, EditError> {
+pub(crate) fn next_after(node: &str, state: &ThreadState) -> Result<Next, EditError> {
     let after_model = || if open_calls(state).is_empty() { Next::End } else { Next::Tools };
     Ok(match node {
         "model" => after_model(),

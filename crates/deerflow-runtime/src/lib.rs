@@ -3,10 +3,11 @@
 //! **Invariant:** every run has one owner at a time. Ownership is an epoch in the run's row; each durable write carries it,
 //! and a write of a former owner is refused by the store.
 
-mod bridge;
+pub mod bridge;
 mod edit;
 mod manager;
 mod run_log;
+pub mod runs;
 pub mod views;
 mod worker;
 
@@ -16,5 +17,10 @@ pub use bridge::{
 };
 pub use edit::{EditError, StateEdit, rollback_run, update_state};
 pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started};
+pub use runs::{
+    Caller, CancelError, Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, OrphanPolicy, ReaderGuard, RunFacts,
+    RunInput, Runs, RunsConfig,
+};
+pub use views::values::state_json;
 pub use views::{Frame, RunView, StreamMode, UnknownStreamMode, Views};
 pub use worker::{WorkerError, WorkerLock};

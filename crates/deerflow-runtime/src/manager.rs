@@ -6,8 +6,8 @@ use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{
-    EventRepo, Fence, InputQueue, InputRow, NewInput, NewJournalRow, NewRun, ROLLED_BACK, RunFilter, RunOutcome,
-    RunRepo, RunRow, StepKind, StepLog, ThreadRepo,
+    EventRepo, Fence, InputQueue, InputRow, NewInput, NewJournalRow, NewRun, ROLLED_BACK, RunControl, RunFilter,
+    RunOutcome, RunRepo, RunRow, StepKind, StepLog, ThreadRepo,
 };
 use deerflow_core::run::Next;
 use deerflow_core::state::GoalState;
@@ -31,8 +31,8 @@ const EVENT_BUFFER: usize = 1024;
 const HISTORY_PAGE: u32 = 20;
 
 /// Everything a runtime needs of a database.
-pub trait RuntimeStore: StepLog + RunRepo + ThreadRepo + EventRepo + InputQueue + 'static {}
-impl<T: StepLog + RunRepo + ThreadRepo + EventRepo + InputQueue + 'static> RuntimeStore for T {}
+pub trait RuntimeStore: StepLog + RunRepo + RunControl + ThreadRepo + EventRepo + InputQueue + 'static {}
+impl<T: StepLog + RunRepo + RunControl + ThreadRepo + EventRepo + InputQueue + 'static> RuntimeStore for T {}
 
 /// A run cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -145,9 +145,9 @@ impl RunHandle {
 
 /// Admits and executes runs for one process.
 pub struct RunManager<S> {
-    store: Arc<S>,
-    harness: Arc<Harness>,
-    lock: WorkerLock,
+    pub(crate) store: Arc<S>,
+    pub(crate) harness: Arc<Harness>,
+    pub(crate) lock: WorkerLock,
 }
 
 impl<S: RuntimeStore> RunManager<S> {
@@ -331,7 +331,11 @@ impl<S: RuntimeStore> RunManager<S> {
         Ok(compaction)
     }
 
-    async fn live_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {
+    pub(crate) async fn live_run(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+    ) -> Result<Option<RunRow>, RuntimeError> {
         let filter = RunFilter {
             thread_id: Some(thread_id.clone()),
             status: vec![RunStatus::Pending, RunStatus::Running],
@@ -413,7 +417,7 @@ impl<S: RuntimeStore> RunManager<S> {
     }
 
     /// The run that made the newest step of a thread, edits aside.
-    async fn last_step(&self, thread_id: &ThreadId) -> Result<Option<RunId>, StoreError> {
+    pub(crate) async fn last_step(&self, thread_id: &ThreadId) -> Result<Option<RunId>, StoreError> {
         let lineage = Lineage::root(thread_id.clone());
         let mut before = None;
         loop {
@@ -427,7 +431,11 @@ impl<S: RuntimeStore> RunManager<S> {
     }
 
     /// Closes the live run of a thread if its process is dead.
-    async fn close_dead_run(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<RunRow>, RuntimeError> {
+    pub(crate) async fn close_dead_run(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+    ) -> Result<Option<RunRow>, RuntimeError> {
         let Some(live) = self.live_run(user_id, thread_id).await? else { return Ok(None) };
         if self.lock.is_alive(&live.worker) {
             return Ok(None);
@@ -508,6 +516,6 @@ async fn run<S: RuntimeStore>(
     Ok(Finished { outcome, state })
 }
 
-fn lifecycle(event: &str, content: Value) -> NewJournalRow {
+pub(crate) fn lifecycle(event: &str, content: Value) -> NewJournalRow {
     NewJournalRow { category: "lifecycle".into(), event: event.into(), content }
 }

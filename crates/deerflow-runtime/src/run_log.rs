@@ -44,6 +44,12 @@ impl<S> RunLog<S> {
     }
 }
 
+impl<S> RunLog<S> {
+    pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
+        Self { store, fence }
+    }
+}
+
 #[async_trait]
 impl<S: StepLog> StepLog for RunLog<S> {
     async fn commit(&self, mut commit: StepCommit) -> Result<Committed, StoreError> {

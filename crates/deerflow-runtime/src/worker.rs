@@ -56,6 +56,13 @@ impl WorkerLock {
         &self.worker
     }
 
+    /// Whether a worker belongs to this machine, so that its lock tells whether it is alive.
+    #[must_use]
+    pub fn is_neighbour(&self, worker: &Worker) -> bool {
+        let host = |worker: &Worker| worker.label.rsplit_once(" on ").map(|(_, host)| host.to_owned());
+        host(worker) == host(&self.worker)
+    }
+
     /// Whether a worker of this machine is alive, asked by somebody who is none.
     #[must_use]
     pub fn is_held(home: &Path, worker: &Worker) -> bool {

@@ -47,7 +47,7 @@ pub(crate) fn status(name: &str) -> Result<RunStatus, StoreError> {
 /// Status of a thread whose last run has this status.
 pub(crate) fn thread_status(status: RunStatus) -> &'static str {
     match status {
-        RunStatus::Pending | RunStatus::Running => "busy",
+        RunStatus::Queued | RunStatus::Pending | RunStatus::Running => "busy",
         RunStatus::Success | RunStatus::RolledBack => "idle",
         RunStatus::Error | RunStatus::Timeout => "error",
         RunStatus::Interrupted => "interrupted",

@@ -1,6 +1,7 @@
 //! Queries. Each runs inside a view, so that several see one state of the database.
 
 mod archive;
+mod control;
 mod fork;
 mod inputs;
 mod journal;
@@ -10,6 +11,7 @@ mod steps;
 mod threads;
 
 pub(crate) use archive::{page, search as search_archive};
+pub(crate) use control::{claimable, live, requested, waiting};
 pub(crate) use fork::{copied, thread_key};
 pub(crate) use inputs::{input, queued, returned};
 pub(crate) use journal::journal;

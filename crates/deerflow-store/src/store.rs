@@ -1,6 +1,7 @@
 //! The store: one writer, a few readers, and the ports over them.
 
 mod archive;
+mod control;
 mod inputs;
 mod retention;
 mod threads;
@@ -200,6 +201,7 @@ fn admitted(run: NewRun, created_at: i64) -> RunRow {
         error: None,
         stop_reason: None,
         usage: Usage::default(),
+        counts: Default::default(),
         created_at,
         updated_at: created_at,
     }

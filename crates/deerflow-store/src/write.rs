@@ -6,6 +6,7 @@
 mod archive;
 mod commit;
 mod content;
+mod control;
 mod effects;
 mod finish;
 mod fork;
@@ -16,6 +17,7 @@ mod threads;
 
 pub(crate) use archive::{ArchiveOp, PackedBatch};
 pub(crate) use commit::{CommitOp, other_mode};
+pub(crate) use control::live_run;
 pub(crate) use finish::FinishOp;
 pub(crate) use fork::{Copied, CopiedHistory, ForkOp};
 pub(crate) use inputs::EnqueueOp;
@@ -24,7 +26,9 @@ pub(crate) use runs::AdmitOp;
 use crate::config::ChannelMode;
 use crate::error::Fault;
 use crate::snapshot::{LogPosition, Snapshot};
-use deerflow_core::ports::{ArchivedBatch, Committed, Fence, InputState, ThreadPatch, Worker};
+use deerflow_core::ports::{
+    ArchivedBatch, CancelAction, Committed, Fence, InputState, LiveRun, RunCounts, ThreadPatch, Worker,
+};
 use deerflow_core::{JsonMap, RunId, ThreadId, UserId};
 use sqlx::SqliteConnection;
 
@@ -39,6 +43,27 @@ pub(crate) enum Op {
         worker: Worker,
     },
     Start(Fence),
+    Claim {
+        thread_id: ThreadId,
+        worker: Worker,
+        lease_until: i64,
+    },
+    Withdraw {
+        run_id: RunId,
+        reason: String,
+    },
+    Renew {
+        worker: Worker,
+        lease_until: i64,
+    },
+    RequestCancel {
+        run_id: RunId,
+        action: CancelAction,
+    },
+    Record {
+        run_id: RunId,
+        counts: Box<RunCounts>,
+    },
     Finish(Box<FinishOp>),
     CreateThread {
         user_id: UserId,
@@ -86,6 +111,10 @@ pub(crate) enum Done {
     },
     /// This run row is the answer; it is read afterwards.
     Run(RunId),
+    /// Whether a row was changed.
+    Changed(bool),
+    /// Live runs of the worker.
+    Live(Vec<LiveRun>),
     /// Whether the thread is new.
     Created(bool),
     /// Key of the thread whose row is the answer.
@@ -112,6 +141,11 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
             Box::pin(runs::adopt(conn, run_id, *expected_epoch, worker)).await
         }
         Op::Start(fence) => runs::start(conn, fence).await,
+        Op::Claim { thread_id, worker, lease_until } => control::claim(conn, thread_id, worker, *lease_until).await,
+        Op::Withdraw { run_id, reason } => control::withdraw(conn, run_id, reason).await,
+        Op::Renew { worker, lease_until } => control::renew(conn, worker, *lease_until).await,
+        Op::RequestCancel { run_id, action } => control::request_cancel(conn, run_id, *action).await,
+        Op::Record { run_id, counts } => control::record(conn, run_id, counts).await,
         Op::Finish(op) => Box::pin(finish::finish(conn, op)).await,
         Op::CreateThread { user_id, thread_id, metadata, mode } => {
             threads::create(conn, user_id, thread_id, metadata, mode).await

@@ -1,5 +1,6 @@
 //! Run rows and the journal.
 
+use super::run_control::RunCounts;
 use super::step_log::{Fence, JournalRow, NewJournalRow, RunOutcome};
 use crate::{RunId, RunStatus, StateUpdate, StoreError, ThreadId, Usage, UserId};
 use async_trait::async_trait;
@@ -62,6 +63,8 @@ pub struct RunRow {
     pub stop_reason: Option<String>,
     /// Tokens of the run.
     pub usage: Usage,
+    /// Counters, once it has ended.
+    pub counts: RunCounts,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
     /// Microseconds since 1970, UTC.

@@ -1,6 +1,6 @@
 use super::*;
 use deerflow_core::JsonMap;
-use deerflow_core::ports::{EffectRecord, EventRepo as _, Fence, NewRun, Worker};
+use deerflow_core::ports::{EffectRecord, NewRun, Worker};
 use deerflow_store::{SqliteStore, StoreOptions};
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use super::fetch;
 use crate::error::{Place, damaged};
 use crate::names::{id, status, unsigned};
 use crate::pack::{PackedFrame, Shelf};
-use deerflow_core::ports::{RunFilter, RunRow, Worker};
+use deerflow_core::ports::{RunCounts, RunFilter, RunRow, Worker};
 use deerflow_core::{RunId, StoreError, UserId};
 use sqlx::{FromRow, SqliteConnection};
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ struct RawRun {
     error: Option<String>,
     stop_reason: Option<String>,
     usage: String,
+    counts: Option<String>,
     created_at: i64,
     updated_at: i64,
 }
@@ -44,6 +45,10 @@ impl RawRun {
             error: self.error,
             stop_reason: self.stop_reason,
             usage: serde_json::from_str(&self.usage).map_err(|error| damaged("run usage", error))?,
+            counts: match self.counts {
+                Some(counts) => serde_json::from_str(&counts).map_err(|error| damaged("run counters", error))?,
+                None => RunCounts::default(),
+            },
             created_at: self.created_at,
             updated_at: self.updated_at,
         })
@@ -52,18 +57,18 @@ impl RawRun {
 
 const ONE: &str = "
     SELECT r.thread_key, t.thread_id, r.run_id, r.user_id, r.status, r.worker_id, r.worker_label, r.epoch, r.input,
-            r.options, r.error, r.stop_reason, r.usage, r.created_at, r.updated_at
+            r.options, r.error, r.stop_reason, r.usage, r.counts, r.created_at, r.updated_at
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key WHERE r.run_id = $1";
 /// The statuses are one parameter, `,a,b,`, so that the text is the same for any number.
 const OF_USER: &str = "
     SELECT r.thread_key, t.thread_id, r.run_id, r.user_id, r.status, r.worker_id, r.worker_label, r.epoch, r.input,
-            r.options, r.error, r.stop_reason, r.usage, r.created_at, r.updated_at
+            r.options, r.error, r.stop_reason, r.usage, r.counts, r.created_at, r.updated_at
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key
         WHERE r.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
         ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3";
 const OF_THREAD: &str = "
     SELECT r.thread_key, t.thread_id, r.run_id, r.user_id, r.status, r.worker_id, r.worker_label, r.epoch, r.input,
-            r.options, r.error, r.stop_reason, r.usage, r.created_at, r.updated_at
+            r.options, r.error, r.stop_reason, r.usage, r.counts, r.created_at, r.updated_at
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key
         WHERE t.thread_id = $4 AND t.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
         ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3";

@@ -18,6 +18,8 @@ pub(crate) struct AdmitOp {
     usage: String,
     mode: &'static str,
     pieces: Block,
+    /// Of a run that waits for its turn: the instant before which it does not come.
+    not_before: Option<i64>,
 }
 
 impl AdmitOp {
@@ -26,7 +28,12 @@ impl AdmitOp {
         let input = pack_update(&run.input, &mut pile)?;
         let options = run.options.to_string();
         let usage = serde_json::to_string(&Usage::default()).map_err(|error| damaged("usage", error))?;
-        Ok(Self { run, input, options, usage, mode, pieces: pile.into_block() })
+        Ok(Self { run, input, options, usage, mode, pieces: pile.into_block(), not_before: None })
+    }
+
+    /// The same run, to wait for its turn.
+    pub(crate) fn waiting(self, not_before: i64) -> Self {
+        Self { not_before: Some(not_before), ..self }
     }
 }
 
@@ -39,11 +46,13 @@ const LOOK: &str = "
         LEFT JOIN runs keyed ON keyed.thread_key = t.thread_key AND keyed.idempotency_key = $2";
 const ADMIT: &str = "
     INSERT INTO threads (thread_id, user_id, metadata, status, mode, last_seq, created_at, updated_at)
-        VALUES ($1, $2, '{}', 'busy', $3, 0, $4, $4)
-        ON CONFLICT (thread_id) DO UPDATE SET status = excluded.status, updated_at = excluded.updated_at;
+        VALUES ($1, $2, '{}', iif($14 IS NULL, 'busy', 'idle'), $3, 0, $4, $4)
+        ON CONFLICT (thread_id) DO UPDATE SET status = iif($14 IS NULL, excluded.status, status),
+            updated_at = excluded.updated_at;
     INSERT INTO runs (run_id, thread_key, user_id, status, worker_id, worker_label, epoch, input, options, usage,
-            idempotency_key, first_seq, created_at, updated_at)
-        SELECT $5, thread_key, $2, 'pending', $6, $7, 1, $8, $9, $10, $11, last_seq, $4, $4
+            idempotency_key, first_seq, created_at, updated_at, not_before)
+        SELECT $5, thread_key, $2, iif($14 IS NULL, 'pending', 'queued'), $6, $7, 1, $8, $9, $10, $11, last_seq, $4, $4,
+            iif($14 IS NULL, NULL, max($14, $4))
         FROM threads WHERE thread_id = $1;
     INSERT INTO blobs (thread_key, hash, data)
         SELECT t.thread_key, unhex(piece.value ->> 0), substr($13, piece.value ->> 1, piece.value ->> 2)
@@ -69,7 +78,7 @@ pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<D
     if let Some(known) = row.try_get::<Option<String>, _>(3)? {
         return Ok(Done::Run(crate::names::id(known)?));
     }
-    if let Some(live) = row.try_get::<Option<String>, _>(1)? {
+    if let Some(live) = row.try_get::<Option<String>, _>(1)?.filter(|_| op.not_before.is_none()) {
         return Err(busy(run.thread_id.as_str(), live, row.try_get(2)?).into());
     }
     if row.try_get::<i64, _>(4)? != 0 {
@@ -90,6 +99,7 @@ pub(super) async fn admit(conn: &mut SqliteConnection, op: &AdmitOp) -> Result<D
         .bind(run.idempotency_key.clone())
         .bind(op.pieces.index.clone())
         .bind(op.pieces.data.clone())
+        .bind(op.not_before)
         // Rows are collected rather than counted: the text holds several statements.
         .fetch_all(&mut *conn)
         .await?;
@@ -109,7 +119,7 @@ const LOOK_RUN: &str = "
 const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHERE thread_key = $1";
 const ADOPT: &str = "
     UPDATE runs SET epoch = epoch + 1, worker_id = $2, worker_label = $3, updated_at = $4, last_seq = NULL, error = NULL,
-            stop_reason = NULL, status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
+            stop_reason = NULL, lease_until = NULL, cancel_action = NULL, status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
         WHERE run_id = $1";
 
 pub(super) async fn adopt(

@@ -1,0 +1,9 @@
+//! Runs as a service.
+
+mod admission;
+mod bench;
+mod cancel;
+mod checkpoints;
+mod delivery;
+mod ownership;
+mod queue;
