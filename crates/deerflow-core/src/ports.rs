@@ -1,11 +1,14 @@
 //! Storage ports: what the rest of the house needs from a database, with plain types and no SQL.
 
+mod api_keys;
 mod archive;
 mod inputs;
 mod runs;
 mod step_log;
 mod threads;
+mod users;
 
+pub use api_keys::{API_KEY_USE_GRAIN, API_KEYS_PER_USER, ApiKeyHash, ApiKeyRepo, ApiKeyRow, NewApiKey};
 pub use archive::{
     ArchiveHit, ArchiveLimits, ArchivePage, ArchiveRecord, ArchiveRole, ArchivedBatch, EXCERPT_CHARS, HistoryArchive,
     PAGE_CHARS, SEARCH_HITS,
@@ -20,3 +23,4 @@ pub use threads::{
     FORKED_FROM_CHECKPOINT, FORKED_FROM_THREAD, ThreadFilter, ThreadFork, ThreadPatch, ThreadQuery, ThreadRepo,
     ThreadRow, ThreadSort,
 };
+pub use users::{NewUser, OauthIdentity, SystemRole, UserPatch, UserRepo, UserRow};

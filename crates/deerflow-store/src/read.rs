@@ -1,5 +1,6 @@
 //! Queries. Each runs inside a view, so that several see one state of the database.
 
+mod api_keys;
 mod archive;
 mod fork;
 mod inputs;
@@ -8,7 +9,9 @@ mod replay;
 mod runs;
 mod steps;
 mod threads;
+mod users;
 
+pub(crate) use api_keys::{api_key_by_hash, api_keys};
 pub(crate) use archive::{page, search as search_archive};
 pub(crate) use fork::{copied, thread_key};
 pub(crate) use inputs::{input, queued, returned};
@@ -17,6 +20,7 @@ pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};
 pub(crate) use steps::{checkpoint, history, open_effects, step};
 pub(crate) use threads::{count, search, thread, threads, unused};
+pub(crate) use users::{count_admins, user, user_by_email, user_by_oauth, users};
 
 use crate::error::Place;
 use crate::pack::{Hash, Shelf};

@@ -1,9 +1,11 @@
 //! The store: one writer, a few readers, and the ports over them.
 
+mod api_keys;
 mod archive;
 mod inputs;
 mod retention;
 mod threads;
+mod users;
 
 pub use retention::Pruned;
 

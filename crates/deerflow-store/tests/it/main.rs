@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
 
+mod accounts;
+mod api_keys;
 mod archive;
 mod branches;
 mod concurrency;
