@@ -2,7 +2,9 @@
 
 mod api_keys;
 mod archive;
+mod feedback;
 mod inputs;
+mod items;
 mod runs;
 mod step_log;
 mod threads;
@@ -13,7 +15,11 @@ pub use archive::{
     ArchiveHit, ArchiveLimits, ArchivePage, ArchiveRecord, ArchiveRole, ArchivedBatch, EXCERPT_CHARS, HistoryArchive,
     PAGE_CHARS, SEARCH_HITS,
 };
+pub use feedback::{FeedbackRepo, FeedbackRow, FeedbackStats, NewFeedback, Rating};
 pub use inputs::{InputQueue, InputRow, InputState, NewInput, QUEUED_INPUTS};
+pub use items::{
+    ITEM_KEY_BYTES, ITEM_NAMESPACE_LABELS, ITEM_VALUE_BYTES, Item, ItemQuery, ItemRepo, NamespaceQuery, NewItem,
+};
 pub use runs::{EventRepo, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
 pub use step_log::{
     Checkpoint, Committed, EffectRecord, Fence, HistoryEntry, JournalRow, NewJournalRow, OpenEffect, RunOutcome,

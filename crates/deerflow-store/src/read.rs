@@ -2,8 +2,10 @@
 
 mod api_keys;
 mod archive;
+mod feedback;
 mod fork;
 mod inputs;
+mod items;
 mod journal;
 mod replay;
 mod runs;
@@ -13,8 +15,10 @@ mod users;
 
 pub(crate) use api_keys::{api_key_by_hash, api_keys};
 pub(crate) use archive::{page, search as search_archive};
+pub(crate) use feedback::{feedback, feedback_stats};
 pub(crate) use fork::{copied, thread_key};
 pub(crate) use inputs::{input, queued, returned};
+pub(crate) use items::{FoundItem, item, item_namespaces, search_items};
 pub(crate) use journal::journal;
 pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};

@@ -2,7 +2,9 @@
 
 mod api_keys;
 mod archive;
+mod feedback;
 mod inputs;
+mod items;
 mod retention;
 mod threads;
 mod users;

@@ -8,9 +8,11 @@ mod archive;
 mod commit;
 mod content;
 mod effects;
+mod feedback;
 mod finish;
 mod fork;
 mod inputs;
+mod items;
 mod runs;
 mod snapshots;
 mod threads;
@@ -19,9 +21,11 @@ mod users;
 pub(crate) use api_keys::ApiKeyOp;
 pub(crate) use archive::{ArchiveOp, PackedBatch};
 pub(crate) use commit::{CommitOp, other_mode};
+pub(crate) use feedback::{FeedbackOp, JudgedRun};
 pub(crate) use finish::FinishOp;
 pub(crate) use fork::{Copied, CopiedHistory, ForkOp};
 pub(crate) use inputs::EnqueueOp;
+pub(crate) use items::{ItemOp, namespace_text};
 pub(crate) use runs::AdmitOp;
 pub(crate) use users::{UserOp, email_key};
 
@@ -75,6 +79,8 @@ pub(crate) enum Op {
     Archive(Box<ArchiveOp>),
     User(Box<UserOp>),
     ApiKey(Box<ApiKeyOp>),
+    Feedback(Box<FeedbackOp>),
+    Item(Box<ItemOp>),
     Snapshot(Box<Snapshot>),
     /// Copies the log back and returns free pages to the file system. Runs outside any transaction.
     Compact,
@@ -98,6 +104,8 @@ pub(crate) enum Done {
     Thread(i64),
     /// Ids of the threads that were moved.
     Threads(Vec<ThreadId>),
+    /// Id of the feedback whose row is the answer.
+    Feedback(String),
     /// Ids of the inputs that were moved.
     Inputs(Vec<String>),
     /// The batch, new or not.
@@ -136,6 +144,8 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
         Op::Archive(op) => Box::pin(archive::archive(conn, op)).await,
         Op::User(op) => Box::pin(users::execute(conn, op)).await,
         Op::ApiKey(op) => Box::pin(api_keys::execute(conn, op)).await,
+        Op::Feedback(op) => Box::pin(feedback::execute(conn, op)).await,
+        Op::Item(op) => Box::pin(items::execute(conn, op)).await,
         Op::Snapshot(snapshot) => Box::pin(snapshots::snapshot(conn, snapshot)).await,
         // The writer takes these out of the batch.
         Op::Compact => Ok(Done::Nothing),
