@@ -4,6 +4,14 @@ use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, Us
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
+/// Tokens of a model call outside the conversation.
+#[derive(Debug)]
+pub(crate) struct SideUsage {
+    pub(crate) source: &'static str,
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+}
+
 /// Facts of one run. It holds no collaborators: those come through constructors.
 #[derive(Debug)]
 pub struct RunContext {
@@ -24,7 +32,7 @@ pub struct RunContext {
     /// Where its events go.
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
-    side_usage: Mutex<Vec<(&'static str, Usage)>>,
+    side_usage: Mutex<Vec<SideUsage>>,
     usage: Mutex<Usage>,
 }
 
@@ -71,12 +79,13 @@ impl RunContext {
     pub fn is_subagent(&self) -> bool {
         !self.namespace.is_empty()
     }
-    /// Counts tokens of a model call outside the conversation; `source` names who made it, `middleware:title` say. They
+    /// Counts tokens of a call of `model` outside the conversation; `source` names who made it, `middleware:title` say. They
     /// become part of the run's usage with the next step.
-    pub fn record_usage(&self, source: &'static str, usage: Usage) {
-        self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push((source, usage));
+    pub fn record_usage(&self, source: &'static str, model: &str, usage: Usage) {
+        let side = SideUsage { source, model: model.to_owned(), usage };
+        self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push(side);
     }
-    pub(crate) fn take_side_usage(&self) -> Vec<(&'static str, Usage)> {
+    pub(crate) fn take_side_usage(&self) -> Vec<SideUsage> {
         std::mem::take(&mut *self.side_usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
     /// The same context for a run that nobody can answer questions of.

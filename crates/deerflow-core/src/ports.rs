@@ -8,6 +8,7 @@ mod items;
 mod runs;
 mod step_log;
 mod threads;
+mod usage;
 mod users;
 
 pub use api_keys::{API_KEY_USE_GRAIN, API_KEYS_PER_USER, ApiKeyHash, ApiKeyRepo, ApiKeyRow, NewApiKey};
@@ -20,7 +21,7 @@ pub use inputs::{InputQueue, InputRow, InputState, NewInput, QUEUED_INPUTS};
 pub use items::{
     ITEM_KEY_BYTES, ITEM_NAMESPACE_LABELS, ITEM_VALUE_BYTES, Item, ItemQuery, ItemRepo, NamespaceQuery, NewItem,
 };
-pub use runs::{EventRepo, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
+pub use runs::{EventRepo, JournalQuery, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
 pub use step_log::{
     Checkpoint, Committed, EffectRecord, Fence, HistoryEntry, JournalRow, NewJournalRow, OpenEffect, RunOutcome,
     StepCommit, StepKind, StepLog,
@@ -29,4 +30,5 @@ pub use threads::{
     FORKED_FROM_CHECKPOINT, FORKED_FROM_THREAD, ThreadFilter, ThreadFork, ThreadPatch, ThreadQuery, ThreadRepo,
     ThreadRow, ThreadSort,
 };
+pub use usage::{CallerUsage, ConsoleStats, DayUsage, ModelUsage, RunUsage, ThreadUsage, UsageRepo};
 pub use users::{NewUser, OauthIdentity, SystemRole, UserPatch, UserRepo, UserRow};

@@ -4,6 +4,7 @@
 //! and a write of a former owner is refused by the store.
 
 mod edit;
+mod journal_rows;
 mod manager;
 mod run_log;
 mod worker;

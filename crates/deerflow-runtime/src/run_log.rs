@@ -1,15 +1,22 @@
 //! The step log of one run: adds proof of ownership to every write, and journal rows for what it writes.
 
+use crate::journal_rows::JournalRows;
 use async_trait::async_trait;
 use deerflow_core::ports::{Checkpoint, Committed, Fence, HistoryEntry, NewJournalRow, StepCommit, StepKind, StepLog};
 use deerflow_core::{CheckpointId, Lineage, StoreError};
-use serde_json::json;
 use std::sync::Arc;
 
 /// Wraps the store for one owned run.
 pub(crate) struct RunLog<S> {
     pub(crate) store: Arc<S>,
     pub(crate) fence: Fence,
+    journal: JournalRows,
+}
+
+impl<S> RunLog<S> {
+    pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
+        Self { store, fence, journal: JournalRows::new() }
+    }
 }
 
 #[async_trait]
@@ -20,19 +27,18 @@ impl<S: StepLog> StepLog for RunLog<S> {
             let messages = commit.updates.iter().flat_map(|u| u.update.messages.iter().map(move |m| (u, m)));
             let rows: Vec<NewJournalRow> = messages
                 .filter(|(_, message)| message.role() != "remove")
-                .map(|(update, message)| NewJournalRow {
-                    category: "message".into(),
-                    event: format!("{}.message", message.role()),
-                    content: json!({"node": update.node, "message": message}),
-                })
+                .map(|(update, message)| self.journal.message(&commit.lineage.namespace, &update.node, message))
+                // Behind the messages of the first step, which are told by their position.
+                .chain(self.journal.begun())
                 .collect();
             commit.events.splice(0..0, rows);
         }
         if let Some(outcome) = &commit.outcome {
-            let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason, "usage": outcome.usage});
-            commit.events.push(NewJournalRow { category: "lifecycle".into(), event: "run.end".into(), content });
+            commit.events.extend(JournalRows::ended(outcome));
         }
-        self.store.commit(commit).await
+        let committed = self.store.commit(commit).await?;
+        self.journal.stepped();
+        Ok(committed)
     }
 
     async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {

@@ -7,6 +7,7 @@ mod inputs;
 mod items;
 mod retention;
 mod threads;
+mod usage;
 mod users;
 
 pub use retention::Pruned;
@@ -20,8 +21,8 @@ use crate::writer::{Job, Pen, QUEUE, Writer};
 use crate::{files, read};
 use async_trait::async_trait;
 use deerflow_core::ports::{
-    Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalRow, NewJournalRow, NewRun, RunFilter, RunOutcome,
-    RunRepo, RunRow, StepCommit, StepLog, Worker,
+    Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalQuery, JournalRow, NewJournalRow, NewRun, RunFilter,
+    RunOutcome, RunRepo, RunRow, StepCommit, StepLog, Worker,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, RunId, RunStatus, StoreError, ThreadId, ThreadState, Usage, UserId};
@@ -311,6 +312,15 @@ impl RunRepo for SqliteStore {
         let mut view = self.view().await?;
         read::runs(&mut view, &self.place, user_id, &filter).await
     }
+
+    async fn count_runs(&self, user_id: &UserId, filter: RunFilter) -> Result<u64, StoreError> {
+        let mut view = self.view().await?;
+        read::count_runs(&mut view, &self.place, user_id, &filter).await
+    }
+
+    async fn delete_run(&self, user_id: &UserId, run_id: &RunId) -> Result<(), StoreError> {
+        self.write(Op::DeleteRun { user_id: user_id.clone(), run_id: run_id.clone() }).await.map(drop)
+    }
 }
 
 #[async_trait]
@@ -324,5 +334,15 @@ impl EventRepo for SqliteStore {
     ) -> Result<Vec<JournalRow>, StoreError> {
         let mut view = self.view().await?;
         read::journal(&mut view, &self.place, thread_id, run_id, after_seq, limit).await
+    }
+
+    async fn journal_page(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        query: JournalQuery,
+    ) -> Result<Vec<JournalRow>, StoreError> {
+        let mut view = self.view().await?;
+        read::journal_page(&mut view, &self.place, user_id, thread_id, &query).await
     }
 }

@@ -48,6 +48,10 @@ pub(crate) enum Op {
     },
     Start(Fence),
     Finish(Box<FinishOp>),
+    DeleteRun {
+        user_id: UserId,
+        run_id: RunId,
+    },
     CreateThread {
         user_id: UserId,
         thread_id: ThreadId,
@@ -129,6 +133,7 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
         }
         Op::Start(fence) => runs::start(conn, fence).await,
         Op::Finish(op) => Box::pin(finish::finish(conn, op)).await,
+        Op::DeleteRun { user_id, run_id } => runs::delete(conn, user_id, run_id).await,
         Op::CreateThread { user_id, thread_id, metadata, mode } => {
             threads::create(conn, user_id, thread_id, metadata, mode).await
         }
