@@ -176,6 +176,7 @@ impl<'a> Run<'a> {
             usage: self.usage.clone(),
         };
         self.commit(StepKind::End, Next::Done, step, Some(outcome.clone())).await?;
+        let outcome = RunOutcome { usage: self.usage.clone(), ..outcome };
         Ok(Some(if self.next == Next::Wait { self.interrupted() } else { outcome }))
     }
 
@@ -230,6 +231,10 @@ impl<'a> Run<'a> {
             events.push(used(source, &model, &usage));
         }
         self.ctx.count(self.usage.clone());
+        if let Some(outcome) = &mut outcome {
+            // Calls that the last hooks made included.
+            outcome.usage = self.usage.clone();
+        }
         let questions = std::mem::take(&mut step.questions);
         if !questions.is_empty() {
             let open = json!(questions);

@@ -40,7 +40,10 @@ const SMALL_STATE: usize = 64;
 /// Threads, runs, history and journal in one SQLite file.
 ///
 /// Implements [`StepLog`], [`RunRepo`], [`EventRepo`], [`ThreadRepo`](deerflow_core::ports::ThreadRepo),
-/// [`InputQueue`](deerflow_core::ports::InputQueue) and [`HistoryArchive`](deerflow_core::ports::HistoryArchive). Several processes may open one file.
+/// [`InputQueue`](deerflow_core::ports::InputQueue), [`HistoryArchive`](deerflow_core::ports::HistoryArchive),
+/// [`UserRepo`](deerflow_core::ports::UserRepo), [`ApiKeyRepo`](deerflow_core::ports::ApiKeyRepo),
+/// [`FeedbackRepo`](deerflow_core::ports::FeedbackRepo), [`ItemRepo`](deerflow_core::ports::ItemRepo) and
+/// [`UsageRepo`](deerflow_core::ports::UsageRepo). Several processes may open one file.
 ///
 /// # Cancel safety
 /// A write whose future is dropped may still happen: it is in the writer's queue. Nothing is ever written in part.
