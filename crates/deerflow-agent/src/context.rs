@@ -5,6 +5,14 @@ use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, Us
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
+/// Tokens of a model call outside the conversation.
+#[derive(Debug)]
+pub(crate) struct SideUsage {
+    pub(crate) source: &'static str,
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+}
+
 /// Facts of one run. It holds no collaborators: those come through constructors.
 #[derive(Debug)]
 pub struct RunContext {
@@ -27,7 +35,7 @@ pub struct RunContext {
     /// Where its events go.
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
-    side_usage: Mutex<Vec<(&'static str, Usage)>>,
+    side_usage: Mutex<Vec<SideUsage>>,
     side_total: Mutex<(u64, Usage)>,
     usage: Mutex<Usage>,
 }
@@ -77,22 +85,23 @@ impl RunContext {
     pub fn is_subagent(&self) -> bool {
         !self.namespace.is_empty()
     }
-    /// Counts tokens of a model call outside the conversation; `source` names who made it, `middleware:title` say. They
+    /// Counts tokens of a call of `model` outside the conversation; `source` names who made it, `middleware:title` say. They
     /// become part of the run's usage with the next step.
-    pub fn record_usage(&self, source: &'static str, usage: Usage) {
+    pub fn record_usage(&self, source: &'static str, model: &str, usage: Usage) {
         {
             let mut total = self.side_total.lock().unwrap_or_else(PoisonError::into_inner);
             total.0 += 1;
             total.1.add(&usage);
         }
-        self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push((source, usage));
+        let side = SideUsage { source, model: model.to_owned(), usage };
+        self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push(side);
     }
     /// Model calls outside the conversation so far, and their tokens.
     #[must_use]
     pub fn side_calls(&self) -> (u64, Usage) {
         self.side_total.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    pub(crate) fn take_side_usage(&self) -> Vec<(&'static str, Usage)> {
+    pub(crate) fn take_side_usage(&self) -> Vec<SideUsage> {
         std::mem::take(&mut *self.side_usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
     /// The same context for a run that nobody can answer questions of.

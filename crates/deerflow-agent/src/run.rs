@@ -1,9 +1,10 @@
 //! The loop. A run is a sequence of steps, each committed before the next begins.
 
+use crate::context::SideUsage;
 use crate::middleware::{Flow, Hook, JumpTarget, Middleware};
 use crate::model_turn::has_open_calls;
 use crate::{Agent, RunContext};
-use deerflow_core::ports::{OpenEffect, RunOutcome, StepCommit, StepKind};
+use deerflow_core::ports::{NewJournalRow, OpenEffect, RunOutcome, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{
     AgentError, AgentEvent, CheckpointId, INTERRUPT_SLOT, Interrupt, Lineage, Message, NodeUpdate, RunStatus,
@@ -190,6 +191,7 @@ impl<'a> Run<'a> {
             usage: self.usage.clone(),
         };
         self.commit(StepKind::End, Next::Done, step, Some(outcome.clone())).await?;
+        let outcome = RunOutcome { usage: self.usage.clone(), ..outcome };
         Ok(Some(if self.next == Next::Wait { self.interrupted() } else { outcome }))
     }
 
@@ -224,18 +226,30 @@ impl<'a> Run<'a> {
         mut step: Step,
         mut outcome: Option<RunOutcome>,
     ) -> Result<(), AgentError> {
+        let mut events = Vec::new();
         for update in &step.updates {
             for message in update.update.messages.iter().filter(|_| update.node == "model") {
                 if let Some(usage) = message.as_ai().and_then(|part| part.usage_metadata.as_ref()) {
                     self.usage.add(usage);
+                    let model = &self.agent.model.info().name;
+                    let caller = match self.ctx.namespace.as_str() {
+                        "" => "lead_agent".to_owned(),
+                        namespace => format!("subagent:{namespace}"),
+                    };
+                    events.push(used(&caller, model, usage));
                 }
             }
         }
-        for (source, usage) in self.ctx.take_side_usage() {
+        for SideUsage { source, model, usage } in self.ctx.take_side_usage() {
             tracing::debug!(source, tokens = usage.total_tokens, "model call of a middleware");
             self.usage.add(&usage);
+            events.push(used(source, &model, &usage));
         }
         self.ctx.count(self.usage.clone());
+        if let Some(outcome) = &mut outcome {
+            // Calls that the last hooks made included.
+            outcome.usage = self.usage.clone();
+        }
         let questions = std::mem::take(&mut step.questions);
         if !questions.is_empty() {
             let open = json!(questions);
@@ -244,7 +258,7 @@ impl<'a> Run<'a> {
             next = Next::Wait;
             outcome = Some(self.interrupted());
         }
-        let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
+        let commit = StepCommit { updates: step.updates.clone(), events, outcome, ..self.commit_base(kind, next) };
         let committed = self.agent.log.commit(commit).await?;
         let parent = self.head.clone();
         let number = self.step;
@@ -328,6 +342,12 @@ impl Step {
         self.updates.push(NodeUpdate { node: node.to_owned(), update });
         Ok(())
     }
+}
+
+/// The journal row by which a model call is counted.
+fn used(caller: &str, model: &str, usage: &Usage) -> NewJournalRow {
+    let row = NewJournalRow::new("trace", "llm.usage", Value::Null).with("caller", caller).with("model", model);
+    row.with("usage", json!(usage))
 }
 
 /// Tells messages apart that are alive.

@@ -44,7 +44,7 @@ pub async fn side_call(
         })??,
     };
     if let Some(usage) = message.as_ai().and_then(|part| part.usage_metadata.clone()) {
-        ctx.record_usage(source, usage);
+        ctx.record_usage(source, &model.info().name, usage);
     }
     Ok(message)
 }

@@ -111,11 +111,11 @@ pub async fn update_state<S: StepLog + ThreadRepo>(
             },
         };
         let channels: Vec<Channel> = updates.iter().flat_map(|update| update.update.written()).collect();
-        let event = NewJournalRow {
-            category: "lifecycle".into(),
-            event: "state.edit".into(),
-            content: json!({"node": node, "channels": channels, "checkpoint_id": base.as_ref().map(|base| &base.id)}),
-        };
+        let event = NewJournalRow::new(
+            "lifecycle",
+            "state.edit",
+            json!({"node": node, "channels": channels, "checkpoint_id": base.as_ref().map(|base| &base.id)}),
+        );
         let commit = StepCommit {
             branch: edit.at.is_some(),
             next,
@@ -227,11 +227,11 @@ async fn taken_back<S: StepLog>(
         updates.push(NodeUpdate { node: "tools".to_owned(), update });
         next = Next::Model;
     }
-    let event = NewJournalRow {
-        category: "lifecycle".into(),
-        event: "run.rolled_back".into(),
-        content: json!({"checkpoint_id": base.as_ref().map(|base| &base.id)}),
-    };
+    let event = NewJournalRow::new(
+        "lifecycle",
+        "run.rolled_back",
+        json!({"checkpoint_id": base.as_ref().map(|base| &base.id)}),
+    );
     Ok(StepCommit {
         run_id: Some(run.run_id.clone()),
         branch: true,

@@ -5,6 +5,7 @@
 
 pub mod bridge;
 mod edit;
+mod journal_rows;
 mod manager;
 mod run_log;
 pub mod runs;

@@ -1,6 +1,7 @@
 //! Admits runs, executes them, and takes up those that were cut off.
 
 use crate::edit::{EditError, StateEdit, update_state};
+use crate::journal_rows::JournalRows;
 use crate::run_log::RunLog;
 use crate::worker::WorkerLock;
 use deerflow_agent::{RunContext, Start};
@@ -340,6 +341,7 @@ impl<S: RuntimeStore> RunManager<S> {
             thread_id: Some(thread_id.clone()),
             status: vec![RunStatus::Pending, RunStatus::Running],
             limit: 1,
+            ..RunFilter::default()
         };
         Ok(self.store.runs(user_id, filter).await?.into_iter().next())
     }
@@ -511,11 +513,10 @@ async fn run<S: RuntimeStore>(
         // Another process owns the run now, and its end.
         return Ok(Finished { outcome, state });
     }
-    let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason});
-    store.finish(&fence, outcome.clone(), vec![lifecycle("run.end", content)]).await?;
+    store.finish(&fence, outcome.clone(), JournalRows::ended(&outcome)).await?;
     Ok(Finished { outcome, state })
 }
 
 pub(crate) fn lifecycle(event: &str, content: Value) -> NewJournalRow {
-    NewJournalRow { category: "lifecycle".into(), event: event.into(), content }
+    NewJournalRow::new("lifecycle", event, content)
 }

@@ -1,9 +1,9 @@
 //! The step log of one run: adds proof of ownership to every write, and journal rows for what it writes.
 
+use crate::journal_rows::JournalRows;
 use async_trait::async_trait;
 use deerflow_core::ports::{Checkpoint, Committed, Fence, HistoryEntry, NewJournalRow, StepCommit, StepKind, StepLog};
-use deerflow_core::{CheckpointId, Lineage, Message, NodeUpdate, StoreError, ThreadState};
-use serde_json::json;
+use deerflow_core::{CheckpointId, Lineage, Message, StoreError, ThreadState};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,11 +13,12 @@ pub(crate) struct RunLog<S> {
     pub(crate) fence: Fence,
     /// State after the step before; tells which messages a rewritten conversation has only kept.
     known: Mutex<Arc<ThreadState>>,
+    journal: JournalRows,
 }
 
 impl<S> RunLog<S> {
     pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
-        Self { store, fence, known: Mutex::default() }
+        Self { store, fence, known: Mutex::default(), journal: JournalRows::new() }
     }
 
     fn know(&self, state: Arc<ThreadState>) {
@@ -25,28 +26,21 @@ impl<S> RunLog<S> {
     }
 
     /// Rows for what the step says: the messages that the kernel tells, in the order in which it tells them.
-    fn rows(&self, updates: &[NodeUpdate]) -> Vec<NewJournalRow> {
+    fn rows(&self, commit: &StepCommit) -> Vec<NewJournalRow> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut known: HashSet<*const Message> = known.messages.iter().map(Arc::as_ptr).collect();
         let mut rows = Vec::new();
-        for update in updates {
+        for update in &commit.updates {
             let messages = &update.update.messages;
             let rewritten = messages.iter().any(|message| message.is_remove_all());
-            let told = messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
-            rows.extend(told.map(|message| NewJournalRow {
-                category: "message".into(),
-                event: format!("{}.message", message.role()),
-                content: json!({"node": update.node, "message": message}),
-            }));
+            let told =
+                messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
+            rows.extend(told.map(|message| self.journal.message(&commit.lineage.namespace, &update.node, message)));
             known.extend(messages.iter().map(Arc::as_ptr));
         }
+        // Behind the messages of the first step, which are told by their position.
+        rows.extend(self.journal.begun());
         rows
-    }
-}
-
-impl<S> RunLog<S> {
-    pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
-        Self { store, fence }
     }
 }
 
@@ -55,18 +49,18 @@ impl<S: StepLog> StepLog for RunLog<S> {
     async fn commit(&self, mut commit: StepCommit) -> Result<Committed, StoreError> {
         commit.fence = Some(self.fence.clone());
         if commit.kind != StepKind::Effects {
-            let rows = self.rows(&commit.updates);
+            let rows = self.rows(&commit);
             commit.events.splice(0..0, rows);
         }
         if let Some(outcome) = &commit.outcome {
-            let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason, "usage": outcome.usage});
-            commit.events.push(NewJournalRow { category: "lifecycle".into(), event: "run.end".into(), content });
+            commit.events.extend(JournalRows::ended(outcome));
         }
         let state = (commit.kind != StepKind::Effects).then(|| commit.state.clone());
         let committed = self.store.commit(commit).await?;
         if let Some(state) = state {
             self.know(state);
         }
+        self.journal.stepped();
         Ok(committed)
     }
 

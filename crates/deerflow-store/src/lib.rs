@@ -31,6 +31,10 @@
 //! Inputs that users queue for a run are acknowledged in the transaction of the step that shows them. Archived text is found
 //! through an FTS5 index in which every Chinese, Japanese and Korean character is a word, and a query a list of phrases.
 //!
+//! Accounts are told apart by address and by identity elsewhere; of API keys only the hash is kept. Feedback belongs to runs,
+//! clients' values to users. Tokens are counted by a trigger in the transaction that journals the call of a model
+//! (`llm.usage`), by run, model and caller: every sum over runs is made from these counts.
+//!
 //! # Maintenance
 //!
 //! The write-ahead log is bounded: SQLite copies it back every 512 pages, and after two idle seconds it is copied back
@@ -41,6 +45,7 @@ mod cache;
 mod config;
 mod error;
 mod files;
+mod item_filter;
 mod names;
 mod pack;
 mod path;

@@ -1,10 +1,15 @@
 //! The store: one writer, a few readers, and the ports over them.
 
+mod api_keys;
 mod archive;
 mod control;
+mod feedback;
 mod inputs;
+mod items;
 mod retention;
 mod threads;
+mod usage;
+mod users;
 
 pub use retention::Pruned;
 
@@ -17,8 +22,8 @@ use crate::writer::{Job, Pen, QUEUE, Writer};
 use crate::{files, read};
 use async_trait::async_trait;
 use deerflow_core::ports::{
-    Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalRow, NewJournalRow, NewRun, RunFilter, RunOutcome,
-    RunRepo, RunRow, StepCommit, StepLog, Worker,
+    Checkpoint, Committed, EventRepo, Fence, HistoryEntry, JournalQuery, JournalRow, NewJournalRow, NewRun, RunFilter,
+    RunOutcome, RunRepo, RunRow, StepCommit, StepLog, Worker,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, Lineage, RunId, RunStatus, StoreError, ThreadId, ThreadState, Usage, UserId};
@@ -36,7 +41,10 @@ const SMALL_STATE: usize = 64;
 /// Threads, runs, history and journal in one SQLite file.
 ///
 /// Implements [`StepLog`], [`RunRepo`], [`EventRepo`], [`ThreadRepo`](deerflow_core::ports::ThreadRepo),
-/// [`InputQueue`](deerflow_core::ports::InputQueue) and [`HistoryArchive`](deerflow_core::ports::HistoryArchive). Several processes may open one file.
+/// [`InputQueue`](deerflow_core::ports::InputQueue), [`HistoryArchive`](deerflow_core::ports::HistoryArchive),
+/// [`UserRepo`](deerflow_core::ports::UserRepo), [`ApiKeyRepo`](deerflow_core::ports::ApiKeyRepo),
+/// [`FeedbackRepo`](deerflow_core::ports::FeedbackRepo), [`ItemRepo`](deerflow_core::ports::ItemRepo) and
+/// [`UsageRepo`](deerflow_core::ports::UsageRepo). Several processes may open one file.
 ///
 /// # Cancel safety
 /// A write whose future is dropped may still happen: it is in the writer's queue. Nothing is ever written in part.
@@ -309,6 +317,15 @@ impl RunRepo for SqliteStore {
         let mut view = self.view().await?;
         read::runs(&mut view, &self.place, user_id, &filter).await
     }
+
+    async fn count_runs(&self, user_id: &UserId, filter: RunFilter) -> Result<u64, StoreError> {
+        let mut view = self.view().await?;
+        read::count_runs(&mut view, &self.place, user_id, &filter).await
+    }
+
+    async fn delete_run(&self, user_id: &UserId, run_id: &RunId) -> Result<(), StoreError> {
+        self.write(Op::DeleteRun { user_id: user_id.clone(), run_id: run_id.clone() }).await.map(drop)
+    }
 }
 
 #[async_trait]
@@ -322,5 +339,15 @@ impl EventRepo for SqliteStore {
     ) -> Result<Vec<JournalRow>, StoreError> {
         let mut view = self.view().await?;
         read::journal(&mut view, &self.place, thread_id, run_id, after_seq, limit).await
+    }
+
+    async fn journal_page(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        query: JournalQuery,
+    ) -> Result<Vec<JournalRow>, StoreError> {
+        let mut view = self.view().await?;
+        read::journal_page(&mut view, &self.place, user_id, thread_id, &query).await
     }
 }

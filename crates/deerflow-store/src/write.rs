@@ -3,25 +3,33 @@
 //! An operation that is refused ([`Fault::Refused`]) has written nothing. It can be run again when the transaction it was
 //! batched into had to be rolled back.
 
+mod api_keys;
 mod archive;
 mod commit;
 mod content;
 mod control;
 mod effects;
+mod feedback;
 mod finish;
 mod fork;
 mod inputs;
+mod items;
 mod runs;
 mod snapshots;
 mod threads;
+mod users;
 
+pub(crate) use api_keys::ApiKeyOp;
 pub(crate) use archive::{ArchiveOp, PackedBatch};
 pub(crate) use commit::{CommitOp, other_mode};
 pub(crate) use control::live_run;
+pub(crate) use feedback::{FeedbackOp, JudgedRun};
 pub(crate) use finish::FinishOp;
 pub(crate) use fork::{Copied, CopiedHistory, ForkOp};
 pub(crate) use inputs::EnqueueOp;
+pub(crate) use items::{ItemOp, namespace_text};
 pub(crate) use runs::AdmitOp;
+pub(crate) use users::{UserOp, email_key};
 
 use crate::config::ChannelMode;
 use crate::error::Fault;
@@ -65,6 +73,10 @@ pub(crate) enum Op {
         counts: Box<RunCounts>,
     },
     Finish(Box<FinishOp>),
+    DeleteRun {
+        user_id: UserId,
+        run_id: RunId,
+    },
     CreateThread {
         user_id: UserId,
         thread_id: ThreadId,
@@ -94,6 +106,10 @@ pub(crate) enum Op {
         to: InputState,
     },
     Archive(Box<ArchiveOp>),
+    User(Box<UserOp>),
+    ApiKey(Box<ApiKeyOp>),
+    Feedback(Box<FeedbackOp>),
+    Item(Box<ItemOp>),
     Snapshot(Box<Snapshot>),
     /// Copies the log back and returns free pages to the file system. Runs outside any transaction.
     Compact,
@@ -116,9 +132,14 @@ pub(crate) enum Done {
     /// Live runs of the worker.
     Live(Vec<LiveRun>),
     /// Whether the thread is new.
+    /// Whether it is new.
     Created(bool),
     /// Key of the thread whose row is the answer.
     Thread(i64),
+    /// Ids of the threads that were moved.
+    Threads(Vec<ThreadId>),
+    /// Id of the feedback whose row is the answer.
+    Feedback(String),
     /// Ids of the inputs that were moved.
     Inputs(Vec<String>),
     /// The batch, new or not.
@@ -147,6 +168,7 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
         Op::RequestCancel { run_id, action } => control::request_cancel(conn, run_id, *action).await,
         Op::Record { run_id, counts } => control::record(conn, run_id, counts).await,
         Op::Finish(op) => Box::pin(finish::finish(conn, op)).await,
+        Op::DeleteRun { user_id, run_id } => runs::delete(conn, user_id, run_id).await,
         Op::CreateThread { user_id, thread_id, metadata, mode } => {
             threads::create(conn, user_id, thread_id, metadata, mode).await
         }
@@ -160,6 +182,10 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
         Op::Enqueue(op) => Box::pin(inputs::enqueue(conn, op)).await,
         Op::HandOver { fence, to } => inputs::hand_over(conn, fence, *to).await,
         Op::Archive(op) => Box::pin(archive::archive(conn, op)).await,
+        Op::User(op) => Box::pin(users::execute(conn, op)).await,
+        Op::ApiKey(op) => Box::pin(api_keys::execute(conn, op)).await,
+        Op::Feedback(op) => Box::pin(feedback::execute(conn, op)).await,
+        Op::Item(op) => Box::pin(items::execute(conn, op)).await,
         Op::Snapshot(snapshot) => Box::pin(snapshots::snapshot(conn, snapshot)).await,
         // The writer takes these out of the batch.
         Op::Compact => Ok(Done::Nothing),

@@ -4,12 +4,12 @@ use super::fixtures::*;
 use crate::middleware::HookResult;
 use crate::*;
 use async_trait::async_trait;
-use deerflow_core::ports::StepLog;
+use deerflow_core::ports::{Checkpoint, Committed, HistoryEntry, NewJournalRow, StepCommit, StepLog};
 use deerflow_core::run::Next;
 use deerflow_core::*;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Asks before every batch; the answer `no` refuses all calls, anything else lets them run.
 struct Asks(&'static str);
@@ -118,14 +118,52 @@ async fn side_calls_count_for_the_run() {
             assert_eq!(reply.text(), "aside");
             Ok(Hook::none())
         }
+        async fn after_agent(&self, ctx: &RunContext, state: &ThreadState) -> HookResult {
+            self.before_agent(ctx, state).await
+        }
+    }
+    /// Keeps the journal rows.
+    #[derive(Default)]
+    struct Journal(EphemeralLog, Mutex<Vec<NewJournalRow>>, Mutex<Option<Usage>>);
+    #[async_trait]
+    impl StepLog for Journal {
+        async fn commit(&self, commit: StepCommit) -> Result<Committed, StoreError> {
+            self.1.lock().unwrap().extend(commit.events.clone());
+            *self.2.lock().unwrap() = commit.outcome.as_ref().map(|outcome| outcome.usage.clone());
+            self.0.commit(commit).await
+        }
+        async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {
+            self.0.load(lineage, at).await
+        }
+        async fn history(
+            &self,
+            lineage: &Lineage,
+            before: Option<&CheckpointId>,
+            limit: u32,
+        ) -> Result<Vec<HistoryEntry>, StoreError> {
+            self.0.history(lineage, before, limit).await
+        }
     }
     let mut aside = Message::ai("aside");
     aside.as_ai_mut().unwrap().usage_metadata = Some(Usage::new(3, 4));
-    let side = Script::new(vec![aside]);
+    let mut answer = Message::ai("done");
+    answer.as_ai_mut().unwrap().usage_metadata = Some(Usage::new(10, 1));
+    let side = Script::new(vec![aside.clone(), aside]);
     let (events, mut seen) = EventSink::channel(100);
-    let agent = agent(&Script::new(vec![Message::ai("done")]), &[], vec![Arc::new(Side(side))]);
+    let agent = agent(&Script::new(vec![answer]), &[], vec![Arc::new(Side(side))]);
+    let journal = Arc::new(Journal::default());
+    let agent = agent.with_step_log(journal.clone());
     let done = agent.run(&context_with(events), input("go")).await.unwrap();
-    assert_eq!(done.outcome.usage, Usage::new(3, 4));
+    assert_eq!(done.outcome.usage, Usage::new(16, 9), "those of the last hooks too");
+    assert_eq!(*journal.2.lock().unwrap(), Some(Usage::new(16, 9)));
+    let rows = journal.1.lock().unwrap().clone();
+    let counted: Vec<_> = rows
+        .iter()
+        .map(|row| (row.event.as_str(), &row.metadata["caller"], &row.metadata["usage"]["total_tokens"]))
+        .collect();
+    let (side, lead, seven, eleven) = (&json!("middleware:test"), &json!("lead_agent"), &json!(7), &json!(11));
+    assert_eq!(counted, [("llm.usage", side, seven), ("llm.usage", lead, eleven), ("llm.usage", side, seven)]);
+    assert!(rows.iter().all(|row| row.metadata["model"].is_string()));
     while let Ok(event) = seen.try_recv() {
         assert!(!matches!(event, AgentEvent::ModelDelta { delta, .. } if delta.text == "aside"));
     }

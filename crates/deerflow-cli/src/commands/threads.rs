@@ -211,8 +211,12 @@ pub(crate) async fn idle(
     wanted: &str,
 ) -> Result<(), Failure> {
     store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
-    let live =
-        RunFilter { thread_id: Some(id.clone()), status: vec![RunStatus::Pending, RunStatus::Running], limit: 1 };
+    let live = RunFilter {
+        thread_id: Some(id.clone()),
+        status: vec![RunStatus::Pending, RunStatus::Running],
+        limit: 1,
+        ..RunFilter::default()
+    };
     let Some(run) = store.runs(user, live).await.map_err(Failure::run)?.into_iter().next() else { return Ok(()) };
     if WorkerLock::is_held(home, &run.worker) {
         let busy = StoreError::ThreadBusy {

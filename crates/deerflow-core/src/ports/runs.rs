@@ -80,6 +80,29 @@ pub struct RunFilter {
     pub status: Vec<RunStatus>,
     /// At most this many, newest first; 0 means 100.
     pub limit: u32,
+    /// Skips this many.
+    pub offset: u32,
+}
+
+/// Which journal rows of a thread to read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalQuery {
+    /// Of this run only.
+    pub run_id: Option<RunId>,
+    /// Rows after this one only.
+    pub after_seq: Option<u64>,
+    /// Rows before this one only.
+    pub before_seq: Option<u64>,
+    /// Of these events; any when empty.
+    pub events: Vec<String>,
+    /// Of this category; any when absent.
+    pub category: Option<String>,
+    /// With this `task_id` in the metadata.
+    pub task_id: Option<String>,
+    /// Takes the newest of them, newest first, instead of the oldest.
+    pub newest_first: bool,
+    /// At most this many.
+    pub limit: u32,
 }
 
 /// Run rows. One live run per thread, by constraint.
@@ -120,6 +143,19 @@ pub trait RunRepo: Send + Sync {
     /// # Errors
     /// When the database fails.
     async fn runs(&self, user_id: &UserId, filter: RunFilter) -> Result<Vec<RunRow>, StoreError>;
+
+    /// How many runs of a user there are; `limit` and `offset` do not count.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn count_runs(&self, user_id: &UserId, filter: RunFilter) -> Result<u64, StoreError>;
+
+    /// Deletes the row of a run that has ended, its feedback and its token counts. What it did stays: its checkpoints are the
+    /// thread's history, and its journal rows what the conversation is shown from.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the user has no such run; [`StoreError::ThreadBusy`] when it has not ended.
+    async fn delete_run(&self, user_id: &UserId, run_id: &RunId) -> Result<(), StoreError>;
 }
 
 /// The journal: what happened, in order per thread.
@@ -135,5 +171,16 @@ pub trait EventRepo: Send + Sync {
         run_id: Option<&RunId>,
         after_seq: u64,
         limit: u32,
+    ) -> Result<Vec<JournalRow>, StoreError>;
+
+    /// Rows of a user's thread that fit all conditions. An unknown thread has none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn journal_page(
+        &self,
+        user_id: &UserId,
+        thread_id: &ThreadId,
+        query: JournalQuery,
     ) -> Result<Vec<JournalRow>, StoreError>;
 }

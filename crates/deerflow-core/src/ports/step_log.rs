@@ -1,7 +1,9 @@
 //! The step log: the only durable write of a run.
 
 use crate::run::Next;
-use crate::{CheckpointId, Lineage, NodeUpdate, RunId, RunStatus, StateUpdate, StoreError, ThreadState, Usage};
+use crate::{
+    CheckpointId, JsonMap, Lineage, NodeUpdate, RunId, RunStatus, StateUpdate, StoreError, ThreadState, Usage,
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,15 +81,33 @@ pub struct OpenEffect {
     pub finished: Option<(StateUpdate, bool)>,
 }
 
-/// A journal row to be written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A journal row to be written. The names of events and their categories are those of DeerFlow's run event stream; ours
+/// beside them are `llm.usage`, `state.edit`, `run.recovered` and `run.rolled_back`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewJournalRow {
-    /// `message`, `lifecycle`, `trace` …
+    /// `message`, `outputs`, `error`, `trace`, `lifecycle` …
     pub category: String,
     /// What happened, `run.start` say.
     pub event: String,
-    /// Facts.
+    /// What it was: a message in the `message` category.
     pub content: Value,
+    /// Facts about it: `caller`, `node`, `task_id`, `usage` …
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub metadata: JsonMap,
+}
+
+impl NewJournalRow {
+    /// A row without metadata.
+    #[must_use]
+    pub fn new(category: impl Into<String>, event: impl Into<String>, content: Value) -> Self {
+        Self { category: category.into(), event: event.into(), content, metadata: JsonMap::new() }
+    }
+    /// The same row with one more fact.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
 }
 
 /// A journal row.

@@ -91,7 +91,9 @@ pub(super) fn replay(row: JournalRow) -> Replayed {
     let content = row.content;
     match row.category.as_str() {
         "message" => {
-            let node = content.get("node").and_then(|node| node.as_str()).unwrap_or("model").to_owned();
+            let node = row.metadata.get("node").or_else(|| content.get("node"));
+            let node = node.and_then(|node| node.as_str()).unwrap_or("model").to_owned();
+            // Rows of earlier versions hold the message beside its node.
             let message = content.get("message").cloned().unwrap_or(content);
             match serde_json::from_value::<Message>(message) {
                 Ok(message) => Replayed::Message(StoredMessage { seq, node, message: Arc::new(message) }),
@@ -102,11 +104,9 @@ pub(super) fn replay(row: JournalRow) -> Replayed {
             }
         }
         _ if row.event == "run.error" => {
-            let text = |keys: &[&str]| keys.iter().find_map(|key| content.get(*key)?.as_str()).map(str::to_owned);
-            Replayed::Failed {
-                name: text(&["name"]).unwrap_or_else(|| "RunError".to_owned()),
-                message: text(&["message", "error"]).unwrap_or_else(|| "the run failed".to_owned()),
-            }
+            let name = row.metadata.get("error_type").and_then(|name| name.as_str()).unwrap_or("RunError");
+            let message = content.as_str().unwrap_or("the run failed");
+            Replayed::Failed { name: name.to_owned(), message: message.to_owned() }
         }
         _ => Replayed::Nothing,
     }

@@ -13,7 +13,7 @@ use crate::edit::{self, BRANCHED, next_after};
 use crate::manager::{RuntimeError, lifecycle};
 use crate::run_log::RunLog;
 use deerflow_agent::{RunContext, Start};
-use deerflow_core::ports::{Checkpoint, Fence, RunOutcome, RunRow, StepCommit, StepKind};
+use deerflow_core::ports::{Checkpoint, Fence, JournalQuery, RunOutcome, RunRow, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{AgentError, EventSink, Lineage, NodeUpdate, StateUpdate, StoreError, ThreadState};
 use deerflow_harness::LeadAgent;
@@ -50,7 +50,7 @@ impl<S: RuntimeStore> Inner<S> {
         let inner = self.clone();
         self.tasks.spawn(async move {
             let (run_id, thread_id) = (row.run_id.clone(), row.thread_id.clone());
-            let stream = inner.bridge.open(&run_id, &thread_id);
+            let stream = inner.stream_of(&row, resumed).await;
             stream.publish(RunEvent::Metadata { run_id: run_id.clone(), thread_id: thread_id.clone() });
             inner.execute(&row, &live, &stream, resumed).await;
             inner.live.remove(&run_id);
@@ -60,6 +60,27 @@ impl<S: RuntimeStore> Inner<S> {
                 tracing::warn!(%thread_id, %error, "the next run of the thread was not begun; it is tried again");
             }
         });
+    }
+
+    /// Where the run tells its events. One that an earlier process began goes on after the rows it left.
+    async fn stream_of(&self, row: &RunRow, resumed: bool) -> Arc<RunStream> {
+        if !resumed {
+            return self.bridge.open(&row.run_id, &row.thread_id);
+        }
+        let query = JournalQuery {
+            run_id: Some(row.run_id.clone()),
+            newest_first: true,
+            limit: 1,
+            ..JournalQuery::default()
+        };
+        let last = match self.manager.store.journal_page(&row.user_id, &row.thread_id, query).await {
+            Ok(rows) => rows.first().map_or(0, |row| row.seq),
+            Err(error) => {
+                tracing::warn!(run_id = %row.run_id, %error, "readers of a run begin anew");
+                0
+            }
+        };
+        self.bridge.resume(&row.run_id, &row.thread_id, last, row.epoch)
     }
 
     async fn execute(self: &Arc<Self>, row: &RunRow, live: &Arc<Live>, stream: &Arc<RunStream>, resumed: bool) {

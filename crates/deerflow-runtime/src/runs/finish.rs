@@ -7,10 +7,10 @@ use super::log::End;
 use super::request::StoredRun;
 use crate::RuntimeStore;
 use crate::edit::{EditError, rollback_owned};
-use crate::manager::{RuntimeError, lifecycle};
+use crate::journal_rows::JournalRows;
+use crate::manager::RuntimeError;
 use deerflow_core::ports::{CancelAction, Fence, RunOutcome, RunRow};
 use deerflow_core::{RunStatus, StoreError, Usage};
-use serde_json::json;
 use std::sync::Arc;
 
 /// What is known about a run when its agent is done with it.
@@ -58,10 +58,7 @@ impl<S: RuntimeStore> Inner<S> {
         if replay && outcome.status != RunStatus::Success {
             return self.take_back(ending).await.map(Some);
         }
-        let content = json!({
-            "status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason, "usage": outcome.usage,
-        });
-        self.write_end(ending.fence, outcome, "run.end", content).await.map(Some)
+        self.write_end(ending.fence, outcome).await.map(Some)
     }
 
     fn outcome(&self, ending: &Ending<'_>, status: RunStatus, error: Option<String>) -> RunOutcome {
@@ -77,8 +74,7 @@ impl<S: RuntimeStore> Inner<S> {
                 let text = format!("the run was stopped, and the state before it could not be restored: {error}");
                 tracing::error!(run_id = %ending.row.run_id, %error, "a run was not taken back");
                 let outcome = self.outcome(ending, RunStatus::Error, Some(text));
-                let content = json!({"status": outcome.status, "error": outcome.error});
-                self.write_end(ending.fence, outcome, "run.end", content).await
+                self.write_end(ending.fence, outcome).await
             }
             Ok(outcome) => Ok(outcome),
         }
@@ -88,10 +84,8 @@ impl<S: RuntimeStore> Inner<S> {
         &self,
         fence: &Fence,
         outcome: RunOutcome,
-        event: &str,
-        content: serde_json::Value,
     ) -> Result<RunOutcome, RuntimeError> {
-        self.manager.store.finish(fence, outcome.clone(), vec![lifecycle(event, content)]).await?;
+        self.manager.store.finish(fence, outcome.clone(), JournalRows::ended(&outcome)).await?;
         Ok(outcome)
     }
 }

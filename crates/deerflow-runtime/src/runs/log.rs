@@ -93,11 +93,7 @@ impl StepLog for OwnedLog {
                 outcome.status = RunStatus::Error;
                 outcome.error = Some(problem);
             }
-            commit.events.push(NewJournalRow {
-                category: "outputs".into(),
-                event: "run.delivery".into(),
-                content: verdict.receipt,
-            });
+            commit.events.push(NewJournalRow::new("outputs", "run.delivery", verdict.receipt));
         }
         if let Some(outcome) = &commit.outcome {
             // A request to stop that came first is carried out, and a replay that failed is taken back: by the worker.

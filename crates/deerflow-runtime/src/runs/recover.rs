@@ -4,6 +4,7 @@ use super::request::StoredRun;
 use super::{Inner, OrphanPolicy, Runs, micros, now};
 use crate::RuntimeStore;
 use crate::edit::rollback_owned;
+use crate::journal_rows::JournalRows;
 use crate::manager::{RuntimeError, lifecycle};
 use deerflow_core::ports::{CancelAction, Fence, LiveRun, NewRun, RunOutcome, RunRow};
 use deerflow_core::{RunId, RunStatus, StoreError};
@@ -120,11 +121,9 @@ impl<S: RuntimeStore> Inner<S> {
     ) -> Result<(), RuntimeError> {
         let outcome = RunOutcome { status, error, stop_reason: Some(ORPHAN.to_owned()), usage: row.usage.clone() };
         let receipt = lifecycle("run.recovered", json!({"left_by": run.worker.label}));
-        let end = lifecycle(
-            "run.end",
-            json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason}),
-        );
-        Ok(self.manager.store.finish(fence, outcome, vec![receipt, end]).await?)
+        let mut rows = vec![receipt];
+        rows.extend(JournalRows::ended(&outcome));
+        Ok(self.manager.store.finish(fence, outcome, rows).await?)
     }
 
     /// Whether nobody can be at work on a run: its process is proved dead, or has given no sign of life for too long.

@@ -65,13 +65,13 @@ const OF_USER: &str = "
             r.options, r.error, r.stop_reason, r.usage, r.counts, r.created_at, r.updated_at
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key
         WHERE r.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
-        ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3";
+        ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3 OFFSET $4";
 const OF_THREAD: &str = "
     SELECT r.thread_key, t.thread_id, r.run_id, r.user_id, r.status, r.worker_id, r.worker_label, r.epoch, r.input,
             r.options, r.error, r.stop_reason, r.usage, r.counts, r.created_at, r.updated_at
         FROM runs r JOIN threads t ON t.thread_key = r.thread_key
-        WHERE t.thread_id = $4 AND t.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
-        ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3";
+        WHERE t.thread_id = $5 AND t.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
+        ORDER BY r.created_at DESC, r.run_key DESC LIMIT $3 OFFSET $4";
 
 pub(crate) async fn run(
     view: &mut SqliteConnection,
@@ -86,12 +86,8 @@ pub(crate) async fn run(
     Ok(with_inputs(view, place, rows).await?.pop())
 }
 
-pub(crate) async fn runs(
-    view: &mut SqliteConnection,
-    place: &Place,
-    user_id: &UserId,
-    filter: &RunFilter,
-) -> Result<Vec<RunRow>, StoreError> {
+/// The statuses as one text.
+fn statuses(filter: &RunFilter) -> String {
     let mut statuses = String::new();
     for status in &filter.status {
         statuses.push(',');
@@ -100,17 +96,48 @@ pub(crate) async fn runs(
     if !statuses.is_empty() {
         statuses.push(',');
     }
+    statuses
+}
+
+pub(crate) async fn runs(
+    view: &mut SqliteConnection,
+    place: &Place,
+    user_id: &UserId,
+    filter: &RunFilter,
+) -> Result<Vec<RunRow>, StoreError> {
     let limit = if filter.limit == 0 { DEFAULT_LIMIT } else { filter.limit };
     let query = sqlx::query_as::<_, RawRun>(if filter.thread_id.is_some() { OF_THREAD } else { OF_USER })
         .bind(user_id.as_str().to_owned())
-        .bind(statuses)
-        .bind(i64::from(limit));
+        .bind(statuses(filter))
+        .bind(i64::from(limit))
+        .bind(i64::from(filter.offset));
     let query = match &filter.thread_id {
         Some(thread_id) => query.bind(thread_id.as_str().to_owned()),
         None => query,
     };
     let rows = query.fetch_all(&mut *view).await.map_err(|error| place.explain(&error))?;
     with_inputs(view, place, rows).await
+}
+
+const COUNT: &str = "
+    SELECT count(*) FROM runs r JOIN threads t ON t.thread_key = r.thread_key
+        WHERE r.user_id = $1 AND t.user_id = $1 AND ($2 = '' OR $2 LIKE '%,' || r.status || ',%')
+            AND ($3 IS NULL OR t.thread_id = $3)";
+
+pub(crate) async fn count_runs(
+    view: &mut SqliteConnection,
+    place: &Place,
+    user_id: &UserId,
+    filter: &RunFilter,
+) -> Result<u64, StoreError> {
+    let count = sqlx::query_scalar(COUNT)
+        .bind(user_id.as_str().to_owned())
+        .bind(statuses(filter))
+        .bind(filter.thread_id.as_ref().map(|thread_id| thread_id.as_str().to_owned()))
+        .fetch_one(view)
+        .await
+        .map_err(|error| place.explain(&error))?;
+    unsigned(count)
 }
 
 async fn with_inputs(view: &mut SqliteConnection, place: &Place, rows: Vec<RawRun>) -> Result<Vec<RunRow>, StoreError> {

@@ -140,9 +140,9 @@ macro_rules! step_rest {
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($16) piece
         WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6
         ON CONFLICT (thread_key, hash) DO NOTHING;
-    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, metadata, created_at)
         SELECT t.thread_key, t.last_seq - $14 + 1 + row.key, COALESCE($7, '-'), row.value ->> 0, row.value ->> 1,
-            row.value ->> 2, $11
+            row.value ->> 2, row.value ->> 3, $11
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($18) row
         WHERE t.thread_id = $1 AND l.namespace = $2 AND l.head_id = $6;
     DELETE FROM effects WHERE $8 NOT IN ('model', 'edit') AND lineage_key = (

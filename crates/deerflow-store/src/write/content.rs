@@ -6,7 +6,8 @@ use deerflow_core::StoreError;
 use deerflow_core::ports::NewJournalRow;
 use sqlx::SqliteConnection;
 
-/// Journal rows with references: a JSON list of category, event and content (a text).
+/// Journal rows with references: a JSON list of category, event, content (a text) and metadata (a text,
+/// or null when there is none).
 #[derive(Debug)]
 pub(crate) struct PackedEvents {
     pub(crate) rows: String,
@@ -16,7 +17,11 @@ pub(crate) struct PackedEvents {
 pub(crate) fn pack_events(rows: &[NewJournalRow], pile: &mut Pile) -> Result<PackedEvents, StoreError> {
     let packed = rows
         .iter()
-        .map(|row| Ok((&row.category, &row.event, pack_journal(&row.content, pile)?)))
+        .map(|row| {
+            let metadata = (!row.metadata.is_empty()).then(|| serde_json::to_string(&row.metadata)).transpose();
+            let metadata = metadata.map_err(|error| damaged("journal metadata cannot be written", error))?;
+            Ok((&row.category, &row.event, pack_journal(&row.content, pile)?, metadata))
+        })
         .collect::<Result<Vec<_>, StoreError>>()?;
     let text = serde_json::to_string(&packed).map_err(|error| damaged("journal rows cannot be written", error))?;
     Ok(PackedEvents { rows: text, count: i64::try_from(rows.len()).unwrap_or(i64::MAX) })
@@ -40,8 +45,9 @@ pub(super) async fn insert_pieces(
 }
 
 const EVENTS: &str = "
-    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
-        SELECT $1, $2 + row.key, $3, row.value ->> 0, row.value ->> 1, row.value ->> 2, $4 FROM json_each($5) row";
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, metadata, created_at)
+        SELECT $1, $2 + row.key, $3, row.value ->> 0, row.value ->> 1, row.value ->> 2, row.value ->> 3, $4
+        FROM json_each($5) row";
 
 /// Writes rows from `first_seq` on.
 pub(super) async fn insert_events(

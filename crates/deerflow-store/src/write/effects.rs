@@ -61,8 +61,9 @@ macro_rules! effects {
                 SELECT 1 FROM runs WHERE run_id = $4 AND epoch = $5 AND runs.thread_key = t.thread_key
                     AND status IN ('pending', 'running')))
         ON CONFLICT (thread_key, hash) DO NOTHING;
-    INSERT INTO events (thread_key, seq, run_id, category, event, content, created_at)
-        SELECT t.thread_key, t.last_seq - $7 + 1 + row.key, $6, row.value ->> 0, row.value ->> 1, row.value ->> 2, $12
+    INSERT INTO events (thread_key, seq, run_id, category, event, content, metadata, created_at)
+        SELECT t.thread_key, t.last_seq - $7 + 1 + row.key, $6, row.value ->> 0, row.value ->> 1, row.value ->> 2,
+            row.value ->> 3, $12
         FROM threads t JOIN lineages l ON l.thread_key = t.thread_key JOIN json_each($11) row
         WHERE t.thread_id = $1 AND t.mode = $13 AND l.namespace = $2 AND l.head_id = $3
             AND ($4 IS NULL OR EXISTS (

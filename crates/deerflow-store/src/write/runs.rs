@@ -6,7 +6,7 @@ use crate::error::{Fault, damaged};
 use crate::names::{now, signed, thread_status};
 use crate::pack::{Block, Pile, pack_update};
 use deerflow_core::ports::{Fence, NewRun, ROLLED_BACK, Worker};
-use deerflow_core::{RunId, RunStatus, StoreError, Usage};
+use deerflow_core::{RunId, RunStatus, StoreError, Usage, UserId};
 use sqlx::{Row as _, SqliteConnection};
 
 /// A run with references, ready to be admitted.
@@ -173,5 +173,32 @@ pub(super) async fn start(conn: &mut SqliteConnection, fence: &Fence) -> Result<
     if done.rows_affected() == 0 {
         return Err(StoreError::Fenced { run_id: fence.run_id.to_string() }.into());
     }
+    Ok(Done::Nothing)
+}
+
+const LOOK_ENDED: &str = "
+    SELECT r.thread_key, r.status, t.thread_id, r.worker_label FROM runs r JOIN threads t ON t.thread_key = r.thread_key
+        WHERE r.run_id = $1 AND r.user_id = $2";
+const DELETE: &str = "
+    DELETE FROM feedback WHERE thread_key = $1 AND run_id = $2;
+    DELETE FROM run_usage WHERE thread_key = $1 AND run_id = $2;
+    DELETE FROM runs WHERE thread_key = $1 AND run_id = $2";
+
+/// Deletes the row of a run that has ended.
+pub(super) async fn delete(conn: &mut SqliteConnection, user_id: &UserId, run_id: &RunId) -> Result<Done, Fault> {
+    let row = sqlx::query(LOOK_ENDED)
+        .bind(run_id.as_str().to_owned())
+        .bind(user_id.as_str().to_owned())
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(row) = row else {
+        return Err(StoreError::NotFound { what: "run", id: run_id.to_string() }.into());
+    };
+    if !crate::names::status(&row.try_get::<String, _>(1)?)?.is_terminal() {
+        return Err(busy(&row.try_get::<String, _>(2)?, run_id.to_string(), row.try_get(3)?).into());
+    }
+    let query = sqlx::query(DELETE).bind(row.try_get::<i64, _>(0)?).bind(run_id.as_str().to_owned());
+    // Rows are collected rather than counted: the text holds several statements.
+    query.fetch_all(conn).await?;
     Ok(Done::Nothing)
 }

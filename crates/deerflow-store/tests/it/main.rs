@@ -2,16 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
 
+mod accounts;
+mod api_keys;
 mod archive;
 mod branches;
 mod concurrency;
 mod crash;
 mod faults;
+mod feedback;
 mod forks;
 mod growth;
 mod history;
 mod inputs;
+mod isolation;
+mod items;
 mod journal;
+mod journal_pages;
 mod modes;
 mod replay;
 mod retention;
@@ -20,3 +26,4 @@ mod search;
 mod support;
 mod threads;
 mod upgrade;
+mod usage;

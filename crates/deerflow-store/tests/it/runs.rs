@@ -182,7 +182,10 @@ async fn runs_are_listed_newest_first_and_filtered() {
     let over = vec![RunStatus::Success, RunStatus::RolledBack];
     assert_eq!(list(RunFilter { status: over.clone(), ..RunFilter::default() }).await, ids[1..]);
     assert_eq!(list(RunFilter { status: vec![RunStatus::Pending], ..RunFilter::default() }).await, ids[..1]);
-    assert_eq!(list(RunFilter { thread_id: a, status: vec![RunStatus::Pending], limit: 0 }).await, vec![]);
+    assert_eq!(
+        list(RunFilter { thread_id: a, status: vec![RunStatus::Pending], ..RunFilter::default() }).await,
+        vec![]
+    );
 }
 
 #[tokio::test]

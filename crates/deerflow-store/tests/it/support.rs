@@ -71,7 +71,7 @@ pub(crate) fn outcome(status: RunStatus) -> RunOutcome {
 }
 
 pub(crate) fn event(content: Value) -> NewJournalRow {
-    NewJournalRow { category: "message".into(), event: "message".into(), content }
+    NewJournalRow::new("message", "message", content)
 }
 
 pub(crate) fn frame(node: &str, update: StateUpdate) -> NodeUpdate {

@@ -2,12 +2,13 @@
 
 use crate::support::{count, raw, thread_id, worker};
 use deerflow_core::ports::{
-    EventRepo as _, NewInput, RunRepo as _, StepKind, StepLog as _, ThreadFork, ThreadRepo as _,
+    EventRepo as _, NewInput, RunRepo as _, StepKind, StepLog as _, ThreadFork, ThreadRepo as _, UsageRepo as _,
 };
 use deerflow_core::run::Next;
 use deerflow_core::{JsonMap, Lineage, Message, RunId, RunStatus, StateUpdate, ThreadState, UserId};
 use deerflow_store::{SqliteStore, StoreOptions};
 use pretty_assertions::assert_eq;
+use serde_json::json;
 
 const SCHEMA_1: &str = include_str!("fixtures/schema-1.sql");
 
@@ -26,6 +27,15 @@ async fn a_database_of_schema_1_opens_with_all_it_holds() {
     std::fs::write(&path, "").unwrap();
     sqlx::raw_sql(SCHEMA_1).execute(&mut raw(&path).await).await.unwrap();
     assert!(count(&path, "SELECT count(*) FROM snapshots").await > 0);
+    // A message as older versions journalled it, and a run whose tokens were only summed.
+    let older = r#"
+        INSERT INTO events SELECT thread_key, 13, 'run-done', 'message', 'ai.message', json_object('node', 'model',
+            'message', json_object('content', 'hi', 'additional_kwargs', json_object(), 'type', 'ai')), 1
+            FROM threads WHERE thread_id = 'done';
+        UPDATE threads SET last_seq = 13 WHERE thread_id = 'done';
+        UPDATE runs SET last_seq = 13, usage = '{"input_tokens":30,"output_tokens":3,"total_tokens":33}'
+            WHERE run_id = 'run-done'"#;
+    sqlx::raw_sql(older).execute(&mut raw(&path).await).await.unwrap();
 
     let store = SqliteStore::open(&path, StoreOptions { cache_bytes: 0, ..StoreOptions::default() }).await.unwrap();
     let user = UserId::local();
@@ -38,10 +48,15 @@ async fn a_database_of_schema_1_opens_with_all_it_holds() {
             let loaded = store.load(&lineage, Some(&entry.id)).await.unwrap().unwrap();
             assert_eq!((loaded.state, loaded.parent), (state(n), n.checked_sub(1).map(|n| history[n].id.clone())));
         }
-        assert_eq!(store.journal(&thread_id(name), None, 0, 100).await.unwrap().len(), 12);
+        assert_eq!(store.journal(&thread_id(name), None, 0, 12).await.unwrap().len(), 12);
     }
     let done = store.run(&RunId::parse("run-done").unwrap()).await.unwrap().unwrap();
     assert_eq!(done.status, RunStatus::Success);
+    let message = store.journal(&thread_id("done"), None, 12, 9).await.unwrap().remove(0).row;
+    assert_eq!((message.event.as_str(), &message.content["content"]), ("llm.ai.response", &json!("hi")));
+    assert_eq!(json!(message.metadata), json!({"node": "model", "caller": "lead_agent"}));
+    let usage = store.thread_usage(&user, &thread_id("done"), false).await.unwrap();
+    assert_eq!(usage.by_model.values().map(|model| model.total_tokens).sum::<u64>(), 33);
 
     // The run that was cut off goes on, with what the new schema brings.
     let row = store.adopt(&RunId::parse("run-live").unwrap(), 1, &worker("new")).await.unwrap();

@@ -28,8 +28,12 @@ pub(super) async fn fork(
     if target.thread_dir().exists() || store.thread(user, &new).await.map_err(Failure::run)?.is_some() {
         return Err(Failure::usage(StoreError::Exists { what: "thread", id: new.to_string() }));
     }
-    let live =
-        RunFilter { thread_id: Some(from.clone()), status: vec![RunStatus::Pending, RunStatus::Running], limit: 1 };
+    let live = RunFilter {
+        thread_id: Some(from.clone()),
+        status: vec![RunStatus::Pending, RunStatus::Running],
+        limit: 1,
+        ..RunFilter::default()
+    };
     let is_live = !store.runs(user, live).await.map_err(Failure::run)?.is_empty();
     // The files come first: a thread that is listed must have them.
     let files = match copy(source, target.clone()).await {
