@@ -1,7 +1,20 @@
 //! JSON shapes that several route groups share.
 
+mod checkpoint_choice;
+mod extract;
+mod names;
+mod select;
+mod state;
+mod state_update;
 mod thread;
 mod time;
+mod values;
 
+pub(crate) use checkpoint_choice::CheckpointChoice;
+pub(crate) use extract::ExtractPath;
+pub(crate) use names::{disposition, encoded};
+pub(crate) use select::Select;
+pub(crate) use state::{State, metadata as checkpoint_metadata};
+pub(crate) use state_update::state_update;
 pub(crate) use thread::{PINNED, Thread};
 pub(crate) use time::iso;

@@ -16,6 +16,7 @@ use crate::read_conversation::{ReadConversation, ReadConversationConfig};
 use deerflow_agent::{Agent, BuildError};
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Principal, Tool, UserId};
+use deerflow_documents::Converter;
 use deerflow_sandbox::SandboxProvider;
 use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
 use schemars::JsonSchema;
@@ -136,6 +137,11 @@ impl Harness {
     #[must_use]
     pub fn sandbox(&self) -> &Arc<dyn SandboxProvider> {
         &self.sandbox
+    }
+    /// What documents are converted with.
+    #[must_use]
+    pub fn converter(&self) -> &Converter {
+        self.tools.converter()
     }
     /// The configuration.
     #[must_use]

@@ -16,7 +16,7 @@ pub(crate) use journal::journal;
 pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};
 pub(crate) use steps::{checkpoint, history, open_effects, step};
-pub(crate) use threads::{count, search, thread, threads, unused};
+pub(crate) use threads::{count, is_foreign, search, thread, threads, unused};
 
 use crate::error::Place;
 use crate::pack::{Hash, Shelf};

@@ -1,8 +1,11 @@
 //! A thread.
 
 use super::iso;
+use super::state::interrupts;
+use super::values::values;
 use deerflow_core::JsonMap;
-use deerflow_core::ports::ThreadRow;
+use deerflow_core::ports::{Checkpoint, ThreadRow};
+use deerflow_core::run::Next;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -34,6 +37,10 @@ pub(crate) struct Thread {
     /// Questions that wait for a person, by task.
     #[schema(value_type = Object)]
     pub(crate) interrupts: Value,
+    /// What was asked for with `extract`, by its alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) extracted: Option<JsonMap>,
 }
 
 impl Thread {
@@ -53,6 +60,22 @@ impl Thread {
             metadata: row.metadata,
             values,
             interrupts: json!({}),
+            extracted: None,
         }
+    }
+
+    /// A thread with its whole state, `head`.
+    pub(crate) fn with_state(row: ThreadRow, head: Option<&Checkpoint>) -> Self {
+        let state = head.map(|head| &head.state);
+        let mut thread =
+            Self::with_values(row, Value::Object(state.map_or_else(|| values(&Default::default()), values)));
+        if let Some(head) = head {
+            thread.interrupts = Value::Object(interrupts(head));
+            // An edit can leave something to run although no run has ended so.
+            if thread.status == "idle" && head.next != Next::Done {
+                thread.status = "interrupted".to_owned();
+            }
+        }
+        thread
     }
 }

@@ -2,4 +2,7 @@
 
 mod basics;
 mod support;
+mod thread_goal;
+mod thread_life;
+mod thread_state;
 mod threads;
