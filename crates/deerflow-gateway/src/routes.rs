@@ -1,10 +1,17 @@
 //! The routes, one file a group. Paths are written without `/api`.
 
+mod absent;
+mod agents;
 mod artifacts;
+mod assist;
+mod assistants;
+mod features;
 pub(crate) mod health;
 mod models;
+mod store;
 mod threads;
 mod uploads;
+mod user_profile;
 
 use crate::app::AppState;
 use crate::openapi::Api;
@@ -15,7 +22,14 @@ use utoipa_axum::router::OpenApiRouter;
 pub(crate) fn api() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Api::openapi())
         .merge(models::routes())
+        .merge(features::routes())
         .merge(threads::routes())
         .merge(uploads::routes())
         .merge(artifacts::routes())
+        .merge(assist::routes())
+        .merge(assistants::routes())
+        .merge(agents::routes())
+        .merge(user_profile::routes())
+        .merge(store::routes())
+        .merge(absent::routes())
 }
