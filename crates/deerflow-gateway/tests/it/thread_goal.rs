@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn a_goal_is_set_shown_and_ended() {
     let gateway = Gateway::start().await;
-    assert_eq!(gateway.get("/api/threads/t/goal").await.0, 404);
+    assert_eq!(gateway.get("/api/threads/t/goal").await, (200, json!({"goal": null})));
     assert_eq!(gateway.delete("/api/threads/t/goal").await, (200, json!({"goal": null})));
     let (status, set) =
         gateway.put("/api/threads/t/goal", &json!({"objective": " a\n report ", "max_continuations": 2})).await;
@@ -51,7 +51,7 @@ fn talk(turns: usize) -> Value {
 async fn a_long_conversation_makes_room_for_a_summary() {
     let gateway = Gateway::start().await;
     gateway.thread("t", json!({"messages": talk(20)})).await;
-    gateway.model.push(Turn::text("what was said before"));
+    gateway.model.push_auxiliary(Turn::text("what was said before"));
     let body = json!({"keep": {"type": "messages", "value": 4}, "model_name": "scripted"});
     let (status, done) = gateway.post("/api/threads/t/compact", &body).await;
     assert_eq!(status, 200, "{done}");

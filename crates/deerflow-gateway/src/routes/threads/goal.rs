@@ -1,7 +1,7 @@
 //! The goal of a thread.
 
 use super::edit::commit;
-use super::{ThreadPath, own_thread};
+use super::{ThreadPath, not_foreign};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -42,14 +42,16 @@ fn most() -> Bounded<0, { MAX_CONTINUATIONS as i64 }> {
 }
 
 /// Show the goal of a thread
+///
+/// A thread that is not there has none.
 #[utoipa::path(get, path = "/threads/{thread_id}/goal", tag = "threads", params(ThreadPath),
-    responses((status = 200, body = Goal), (status = 404, description = "There is no such thread")))]
+    responses((status = 200, body = Goal), (status = 404, description = "The thread is somebody else's")))]
 pub(super) async fn get(
     caller: Caller,
     State(app): State<AppState>,
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
 ) -> Result<axum::Json<Goal>, ApiError> {
-    own_thread(&app, &caller, &thread_id).await?;
+    not_foreign(&app, &caller, &thread_id).await?;
     shown(&app, thread_id).await
 }
 
@@ -90,6 +92,7 @@ pub(super) async fn delete(
     State(app): State<AppState>,
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
 ) -> Result<axum::Json<Goal>, ApiError> {
+    not_foreign(&app, &caller, &thread_id).await?;
     let none = axum::Json(Goal { goal: Value::Null });
     if app.store.thread(&caller.user_id, &thread_id).await?.is_none() {
         return Ok(none);
