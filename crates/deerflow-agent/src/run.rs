@@ -231,6 +231,8 @@ impl<'a> Run<'a> {
         }
         let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
         let committed = self.agent.log.commit(commit).await?;
+        let parent = self.head.clone();
+        let number = self.step;
         self.head = committed.checkpoint_id.or(self.head.take());
         self.open_effects.clear();
         self.next = next;
@@ -242,7 +244,17 @@ impl<'a> Run<'a> {
             self.ctx.events.send(AgentEvent::Update(Arc::new(update))).await;
         }
         if let Some(checkpoint_id) = self.head.clone() {
-            let event = AgentEvent::Committed { checkpoint_id, seq: committed.last_seq, usage: self.usage.clone() };
+            let event = AgentEvent::Committed {
+                checkpoint_id,
+                parent,
+                kind,
+                step: number,
+                next,
+                state: self.state.clone(),
+                seqs: committed.seqs,
+                seq: committed.last_seq,
+                usage: self.usage.clone(),
+            };
             self.ctx.events.send(event).await;
         }
         if !questions.is_empty() {

@@ -1,6 +1,8 @@
 //! What a run tells the outside, in order.
 
-use crate::{CheckpointId, Interrupt, Message, MessageDelta, StateUpdate, ToolStatus, Usage};
+use crate::ports::StepKind;
+use crate::run::Next;
+use crate::{CheckpointId, Interrupt, Message, MessageDelta, StateUpdate, ThreadState, ToolStatus, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -70,10 +72,23 @@ pub enum AgentEvent {
     Interrupted(Vec<Interrupt>),
     /// A free-form event; `type` tells them apart.
     Custom(Value),
-    /// A step is durable.
+    /// A step is durable: its messages and updates were told just before.
     Committed {
         /// Its checkpoint.
         checkpoint_id: CheckpointId,
+        /// The checkpoint it was built on.
+        parent: Option<CheckpointId>,
+        /// What the step was.
+        kind: StepKind,
+        /// Number of the step in its lineage, from 0.
+        step: u64,
+        /// What the run goes on with.
+        next: Next,
+        /// State after the step.
+        state: Arc<ThreadState>,
+        /// Sequence numbers of the step's journal rows. Those of the messages that were told come first, in that order; empty
+        /// where nothing is journalled.
+        seqs: Vec<u64>,
         /// Sequence number of the last durable row of the thread.
         seq: u64,
         /// Tokens of this run so far.

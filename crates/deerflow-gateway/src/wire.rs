@@ -8,7 +8,6 @@ mod state;
 mod state_update;
 mod thread;
 mod time;
-mod values;
 
 pub(crate) use checkpoint_choice::CheckpointChoice;
 pub(crate) use extract::ExtractPath;

@@ -460,7 +460,7 @@ async fn run<S: RuntimeStore>(
     // What was said to an earlier run and came too late for it.
     store.take_returned(&fence).await?;
     tracing::info!(run_id = %ctx.run_id, thread_id = %ctx.thread_id, model = agent.model, "run started");
-    let log = Arc::new(RunLog { store: store.clone(), fence: fence.clone() });
+    let log = Arc::new(RunLog::new(store.clone(), fence.clone()));
     let error = match agent.agent.with_step_log(log).run(&ctx, start).await {
         Ok(done) => {
             let (status, usage) = (done.outcome.status.as_str(), &done.outcome.usage);

@@ -2,14 +2,47 @@
 
 use async_trait::async_trait;
 use deerflow_core::ports::{Checkpoint, Committed, Fence, HistoryEntry, NewJournalRow, StepCommit, StepKind, StepLog};
-use deerflow_core::{CheckpointId, Lineage, StoreError};
+use deerflow_core::{CheckpointId, Lineage, Message, NodeUpdate, StoreError, ThreadState};
 use serde_json::json;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Wraps the store for one owned run.
 pub(crate) struct RunLog<S> {
     pub(crate) store: Arc<S>,
     pub(crate) fence: Fence,
+    /// State after the step before; tells which messages a rewritten conversation has only kept.
+    known: Mutex<Arc<ThreadState>>,
+}
+
+impl<S> RunLog<S> {
+    pub(crate) fn new(store: Arc<S>, fence: Fence) -> Self {
+        Self { store, fence, known: Mutex::default() }
+    }
+
+    fn know(&self, state: Arc<ThreadState>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Rows for what the step says: the messages that the kernel tells, in the order in which it tells them.
+    fn rows(&self, updates: &[NodeUpdate]) -> Vec<NewJournalRow> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known: HashSet<*const Message> = known.messages.iter().map(Arc::as_ptr).collect();
+        let mut rows = Vec::new();
+        for update in updates {
+            let messages = &update.update.messages;
+            let rewritten = messages.iter().any(|message| message.is_remove_all());
+            let told =
+                messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
+            rows.extend(told.map(|message| NewJournalRow {
+                category: "message".into(),
+                event: format!("{}.message", message.role()),
+                content: json!({"node": update.node, "message": message}),
+            }));
+            known.extend(messages.iter().map(Arc::as_ptr));
+        }
+        rows
+    }
 }
 
 #[async_trait]
@@ -17,26 +50,27 @@ impl<S: StepLog> StepLog for RunLog<S> {
     async fn commit(&self, mut commit: StepCommit) -> Result<Committed, StoreError> {
         commit.fence = Some(self.fence.clone());
         if commit.kind != StepKind::Effects {
-            let messages = commit.updates.iter().flat_map(|u| u.update.messages.iter().map(move |m| (u, m)));
-            let rows: Vec<NewJournalRow> = messages
-                .filter(|(_, message)| message.role() != "remove")
-                .map(|(update, message)| NewJournalRow {
-                    category: "message".into(),
-                    event: format!("{}.message", message.role()),
-                    content: json!({"node": update.node, "message": message}),
-                })
-                .collect();
+            let rows = self.rows(&commit.updates);
             commit.events.splice(0..0, rows);
         }
         if let Some(outcome) = &commit.outcome {
             let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason, "usage": outcome.usage});
             commit.events.push(NewJournalRow { category: "lifecycle".into(), event: "run.end".into(), content });
         }
-        self.store.commit(commit).await
+        let state = (commit.kind != StepKind::Effects).then(|| commit.state.clone());
+        let committed = self.store.commit(commit).await?;
+        if let Some(state) = state {
+            self.know(state);
+        }
+        Ok(committed)
     }
 
     async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {
-        self.store.load(lineage, at).await
+        let found = self.store.load(lineage, at).await?;
+        if let Some(found) = found.as_ref().filter(|_| at.is_none()) {
+            self.know(Arc::new(found.state.clone()));
+        }
+        Ok(found)
     }
 
     async fn history(

@@ -1,10 +1,10 @@
 //! A checkpoint as LangGraph's clients read it.
 
 use super::iso;
-use super::values::values;
 use deerflow_core::ports::{Checkpoint, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{CheckpointId, JsonMap, RunId, ThreadId, ThreadState};
+use deerflow_runtime::views::values::state_json;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -53,7 +53,7 @@ pub(crate) struct Question {
 pub(crate) struct State {
     /// The channels.
     #[schema(value_type = Object)]
-    pub(crate) values: JsonMap,
+    pub(crate) values: Value,
     /// Nodes that are still to run; empty when the last run is over.
     pub(crate) next: Vec<String>,
     /// `source`, `step`, `parents`, and the run that made it.
@@ -84,7 +84,7 @@ impl State {
         let created_at = iso(at.created_at);
         let own = reference(thread_id, namespace, at.id.as_str());
         Self {
-            values: values(&at.state),
+            values: state_json(&at.state),
             next: tasks.iter().map(|task| task.name.clone()).collect(),
             metadata: metadata(at.kind, at.step, at.run_id.as_ref()),
             checkpoint: with_time(&own, &created_at),
@@ -101,7 +101,7 @@ impl State {
         let id = before_first();
         let reference = reference(thread_id, namespace, &id);
         Self {
-            values: values(&ThreadState::default()),
+            values: state_json(&ThreadState::default()),
             next: Vec::new(),
             metadata: JsonMap::new(),
             checkpoint: with_time(&reference, ""),

@@ -2,10 +2,10 @@
 
 use super::iso;
 use super::state::interrupts;
-use super::values::values;
-use deerflow_core::JsonMap;
 use deerflow_core::ports::{Checkpoint, ThreadRow};
 use deerflow_core::run::Next;
+use deerflow_core::{JsonMap, ThreadState};
+use deerflow_runtime::views::values::state_json;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -66,9 +66,8 @@ impl Thread {
 
     /// A thread with its whole state, `head`.
     pub(crate) fn with_state(row: ThreadRow, head: Option<&Checkpoint>) -> Self {
-        let state = head.map(|head| &head.state);
-        let mut thread =
-            Self::with_values(row, Value::Object(state.map_or_else(|| values(&Default::default()), values)));
+        let values = head.map_or_else(|| state_json(&ThreadState::default()), |head| state_json(&head.state));
+        let mut thread = Self::with_values(row, values);
         if let Some(head) = head {
             thread.interrupts = Value::Object(interrupts(head));
             // An edit can leave something to run although no run has ended so.
