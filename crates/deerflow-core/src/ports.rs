@@ -4,8 +4,8 @@ mod api_keys;
 mod archive;
 mod feedback;
 mod inputs;
-mod run_control;
 mod items;
+mod run_control;
 mod runs;
 mod step_log;
 mod threads;
@@ -19,10 +19,10 @@ pub use archive::{
 };
 pub use feedback::{FeedbackRepo, FeedbackRow, FeedbackStats, NewFeedback, Rating};
 pub use inputs::{InputQueue, InputRow, InputState, NewInput, QUEUED_INPUTS};
-pub use run_control::{CancelAction, LiveRun, RunControl, RunCounts};
 pub use items::{
     ITEM_KEY_BYTES, ITEM_NAMESPACE_LABELS, ITEM_VALUE_BYTES, Item, ItemQuery, ItemRepo, NamespaceQuery, NewItem,
 };
+pub use run_control::{CancelAction, LiveRun, RunControl, RunCounts};
 pub use runs::{EventRepo, JournalQuery, NewRun, ROLLED_BACK, RunFilter, RunRepo, RunRow, Worker};
 pub use step_log::{
     Checkpoint, Committed, EffectRecord, Fence, HistoryEntry, JournalRow, NewJournalRow, OpenEffect, RunOutcome,

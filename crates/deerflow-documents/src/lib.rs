@@ -36,5 +36,8 @@ pub use kind::DocumentKind;
 pub use limits::{Limits, UploadLimits};
 pub use marks::{page_at_line, page_mark};
 pub use outline::{Outline, OutlineEntry, outline};
-pub use staging::{StageOptions, Upload, safe_filename, stage_files, unique_name};
+pub use staging::{
+    Existing, Incoming, StageOptions, Staged, Upload, remove_upload, safe_filename, stage_files, stage_open_files,
+    unique_name,
+};
 pub use worker::{Converter, Worker, convert_file, is_worker_invocation, worker_main};

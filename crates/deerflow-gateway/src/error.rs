@@ -73,6 +73,9 @@ impl From<StoreError> for ApiError {
                 Self::conflict(format!("Thread {thread_id} already has an active run"))
             }
             StoreError::ModeMismatch { .. } | StoreError::Exists { .. } => Self::conflict(error.to_string()),
+            StoreError::BadInput { field, reason } => {
+                Self::invalid("value_error", json!(["body", field]), reason, Value::Null)
+            }
             StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "The server's disk is full"),
             _ => Self::internal(&error),
         }

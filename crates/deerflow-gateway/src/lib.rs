@@ -20,7 +20,7 @@ mod wire;
 
 pub use app::{AppParts, AppState, Store, router};
 pub use caller::Caller;
-pub use config::{ServerConfig, sections};
+pub use config::{AgentsApiConfig, InputPolishConfig, ServerConfig, SuggestionsConfig, sections};
 pub use error::ApiError;
 pub use openapi::document;
 pub use server::{ServeError, serve};

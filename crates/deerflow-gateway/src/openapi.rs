@@ -33,5 +33,9 @@ pub(crate) fn routes(document: Document) -> Router<AppState> {
 
 fn under_api(document: Document) -> Document {
     let info = document.info.clone();
-    Document::new(info, Paths::new()).nest("/api", document)
+    let mut document = Document::new(info, Paths::new()).nest("/api", document);
+    // OpenAPI has no word for the rest of a path: it is a parameter like any other.
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    document
 }

@@ -1,20 +1,51 @@
 //! Custom agents: a name, a soul, and a few choices, in `users/<user>/agents/<name>/`.
 
-use deerflow_core::UserId;
-use serde::Deserialize;
+mod files;
+
+pub use files::CustomAgents;
+
+use deerflow_core::{JsonMap, UserId};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A custom agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CustomAgent {
     /// Its name.
     pub name: String,
+    /// Its choices: `config.yaml`.
+    pub settings: AgentSettings,
+    /// Who it is: the text of `SOUL.md`.
+    pub soul: Option<String>,
+}
+
+/// The choices of a custom agent. Keys that are not known here are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentSettings {
     /// What it is for.
     pub description: String,
     /// Model it wants.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who it is: the text of `SOUL.md`.
-    pub soul: Option<String>,
+    /// Groups of tools it is given; kept for when there are such groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_groups: Option<Vec<String>>,
+    /// Skills it is given; kept for when there are skills.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<Vec<String>>,
+    /// `temperature` and `max_tokens`; kept, and not yet asked of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_settings: Option<JsonMap>,
+    /// Think first, unless the run says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_enabled: Option<bool>,
+    /// `low`, `medium` or `high`, unless the run says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: JsonMap,
 }
 
 /// A custom agent cannot be used.
@@ -33,6 +64,17 @@ pub enum CustomAgentError {
         /// Names that exist.
         known: Vec<String>,
     },
+    /// The name is taken.
+    #[error("there is an agent {0:?} already")]
+    Exists(String),
+    /// One of its files cannot be written.
+    #[error("cannot write {path}: {reason}")]
+    Unwritable {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// One of its files cannot be read.
     #[error("cannot read {path}: {reason}")]
     Unreadable {
@@ -43,28 +85,13 @@ pub enum CustomAgentError {
     },
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct File {
-    description: String,
-    model: Option<String>,
-}
-
 impl CustomAgent {
     /// Loads the agent `name` of a user from `home`.
     ///
     /// # Errors
     /// [`CustomAgentError`] says what is wrong and what to do.
     pub fn load(home: &Path, user: &UserId, name: &str) -> Result<Self, CustomAgentError> {
-        let name = name.to_lowercase().replace('_', "-");
-        let valid = !name.is_empty()
-            && name.len() <= 64
-            && name
-                .split('-')
-                .all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()));
-        if !valid {
-            return Err(CustomAgentError::BadName(name));
-        }
+        let name = normal_name(name)?;
         let agents = home.join("users").join(user.as_str()).join("agents");
         let folder = agents.join(&name);
         if !folder.is_dir() {
@@ -75,15 +102,23 @@ impl CustomAgent {
             return Err(CustomAgentError::Unknown { name, dir: agents.display().to_string(), known });
         }
         let soul = read(&folder.join("SOUL.md"))?;
-        let file: File = match read(&folder.join("config.yaml"))? {
-            None => File::default(),
+        let settings: AgentSettings = match read(&folder.join("config.yaml"))? {
+            None => AgentSettings::default(),
             Some(text) => serde_saphyr::from_str(&text).map_err(|error| CustomAgentError::Unreadable {
                 path: folder.join("config.yaml").display().to_string(),
                 reason: error.to_string(),
             })?,
         };
-        Ok(Self { name, description: file.description, model: file.model, soul })
+        Ok(Self { name, settings, soul })
     }
+}
+
+/// The name that an agent is stored under: lower case, hyphens for underscores.
+fn normal_name(name: &str) -> Result<String, CustomAgentError> {
+    let name = name.to_lowercase().replace('_', "-");
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let valid = name.len() <= 64 && name.split('-').all(is_part);
+    if valid { Ok(name) } else { Err(CustomAgentError::BadName(name.chars().take(80).collect())) }
 }
 
 fn read(path: &Path) -> Result<Option<String>, CustomAgentError> {
@@ -111,8 +146,12 @@ mod tests {
             agent,
             CustomAgent {
                 name: "sales-analyst".into(),
-                description: "counts".into(),
-                model: Some("big".into()),
+                settings: AgentSettings {
+                    description: "counts".into(),
+                    model: Some("big".into()),
+                    extra: [("other".to_owned(), 1.into())].into_iter().collect(),
+                    ..AgentSettings::default()
+                },
                 soul: Some("You count.".into())
             }
         );

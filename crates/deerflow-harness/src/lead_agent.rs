@@ -16,6 +16,7 @@ use crate::read_conversation::{ReadConversation, ReadConversationConfig};
 use deerflow_agent::{Agent, BuildError};
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Principal, Tool, UserId};
+use deerflow_documents::Converter;
 use deerflow_sandbox::SandboxProvider;
 use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
 use schemars::JsonSchema;
@@ -137,6 +138,11 @@ impl Harness {
     pub fn sandbox(&self) -> &Arc<dyn SandboxProvider> {
         &self.sandbox
     }
+    /// What documents are converted with.
+    #[must_use]
+    pub fn converter(&self) -> &Converter {
+        self.tools.converter()
+    }
     /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Arc<Config> {
@@ -157,7 +163,7 @@ impl Harness {
             Some(name) => Some(CustomAgent::load(self.config.home(), user, name)?),
             None => None,
         };
-        let wanted = options.model.as_deref().or_else(|| custom.as_ref().and_then(|a| a.model.as_deref()));
+        let wanted = options.model.as_deref().or_else(|| custom.as_ref().and_then(|a| a.settings.model.as_deref()));
         let authorization = self.authorization()?;
         let mut model = self.models.get(wanted)?;
         if let Some(authorization) = &authorization {
@@ -194,14 +200,17 @@ impl Harness {
             .max_turns
             .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
             .min(self.config.section::<RunLimitsConfig>().0);
-        let thinking = info.supports_thinking && options.thinking.unwrap_or(true);
+        let settings = custom.as_ref().map(|agent| &agent.settings);
+        let wanted = options.thinking.or_else(|| settings.and_then(|settings| settings.thinking_enabled));
+        let thinking = info.supports_thinking && wanted.unwrap_or(true);
+        let effort = options.reasoning_effort.clone().or_else(|| settings.and_then(|s| s.reasoning_effort.clone()));
         let agent = Agent::builder(model)
             .name(custom.as_ref().map_or("lead_agent", |a| a.name.as_str()))
             .tools(tools)
             .middleware(places.iter().filter_map(|p| p.middleware.clone()))
             .system_prompt(lead_prompt(&parts))
             .max_turns(max_turns)
-            .thinking(thinking, options.reasoning_effort.clone())
+            .thinking(thinking, effort)
             .build()?;
         Ok(LeadAgent { agent, model: info.name, places })
     }

@@ -18,7 +18,7 @@ pub mod prompt;
 pub mod read_conversation;
 
 pub use chain::{Filling, Place};
-pub use custom_agent::{CustomAgent, CustomAgentError};
+pub use custom_agent::{AgentSettings, CustomAgent, CustomAgentError, CustomAgents};
 pub use factory::{AgentFactory, Extra, FactoryError, Feature, RuntimeFeatures, create_deerflow_agent};
 pub use lead_agent::{Harness, LeadAgent, LeadError, LeadOptions, RunLimitsConfig};
 pub use lead_chain::{ChainParts, lead_chain};

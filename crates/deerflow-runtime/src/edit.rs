@@ -59,6 +59,8 @@ pub enum EditError {
 pub struct StateEdit {
     /// The checkpoint to edit; the head when absent.
     pub at: Option<CheckpointId>,
+    /// Refuses the edit unless this is the head: it was made for that state and no other.
+    pub head: Option<CheckpointId>,
     /// In whose name it is made. The thread goes on with what follows that node; where it stood when absent.
     pub as_node: Option<String>,
     /// What to write.
@@ -71,7 +73,8 @@ pub struct StateEdit {
 ///
 /// # Errors
 /// [`StoreError::ThreadBusy`] while a run is live on it; [`StoreError::NotFound`] for thread or checkpoint;
-/// [`EditError::UnknownNode`]; [`EditError::State`] when a reducer refuses. Nothing is written then.
+/// [`EditError::UnknownNode`]; [`EditError::State`] when a reducer refuses; [`StoreError::StaleParent`] when the head is not
+/// [`StateEdit::head`]. Nothing is written then.
 pub async fn update_state<S: StepLog + ThreadRepo>(
     store: &S,
     user_id: &UserId,
@@ -98,6 +101,12 @@ pub async fn update_state<S: StepLog + ThreadRepo>(
     loop {
         attempt += 1;
         let base = store.load(&lineage, edit.at.as_ref()).await?;
+        if let Some(head) = &edit.head
+            && base.as_ref().map(|base| &base.id) != Some(head)
+        {
+            let (thread_id, parent) = (thread_id.to_string(), head.to_string());
+            return Err(StoreError::StaleParent { thread_id, parent }.into());
+        }
         let mut state = base.as_ref().map(|base| base.state.clone()).unwrap_or_default();
         for update in &updates {
             state.apply(&update.update)?;

@@ -4,6 +4,7 @@
 //! and a write of a former owner is refused by the store.
 
 pub mod bridge;
+mod compaction;
 mod edit;
 mod journal_rows;
 mod manager;
@@ -13,14 +14,15 @@ pub mod views;
 mod worker;
 
 pub use bridge::{
-    BadEventId, Bridge, BridgeOptions, CommittedState, Entry, EventId, Item, ReplayStore, RunEvent, RunStream, StoredMessage,
-    Subscription,
+    BadEventId, Bridge, BridgeOptions, CommittedState, Entry, EventId, Item, ReplayStore, RunEvent, RunStream,
+    StoredMessage, Subscription,
 };
+pub use compaction::compact_thread;
 pub use edit::{EditError, StateEdit, rollback_run, update_state};
 pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started};
 pub use runs::{
-    Caller, CancelError, Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, OrphanPolicy, ReaderGuard, RunFacts,
-    RunInput, Runs, RunsConfig,
+    Caller, CancelError, Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, OrphanPolicy, ReaderGuard,
+    RunFacts, RunInput, Runs, RunsConfig,
 };
 pub use views::values::state_json;
 pub use views::{Frame, RunView, StreamMode, UnknownStreamMode, Views};

@@ -1,6 +1,7 @@
 //! Admits runs, executes them, and takes up those that were cut off.
 
-use crate::edit::{EditError, StateEdit, update_state};
+use crate::compaction::compact_thread;
+use crate::edit::EditError;
 use crate::journal_rows::JournalRows;
 use crate::run_log::RunLog;
 use crate::worker::WorkerLock;
@@ -17,7 +18,7 @@ use deerflow_core::{
     ThreadId, ThreadState, UserId,
 };
 use deerflow_harness::goal;
-use deerflow_harness::middleware::{CompactError, CompactOptions, Compaction, compact};
+use deerflow_harness::middleware::{CompactError, CompactOptions, Compaction};
 use deerflow_harness::{Harness, LeadError, LeadOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -310,26 +311,9 @@ impl<S: RuntimeStore> RunManager<S> {
         thread_id: &ThreadId,
         options: &LeadOptions,
     ) -> Result<Compaction, RuntimeError> {
-        if self.store.thread(user_id, thread_id).await?.is_none() {
-            return Err(RuntimeError::NoThread(thread_id.clone()));
-        }
-        if let Some(live) = self.live_run(user_id, thread_id).await? {
-            return Err(StoreError::ThreadBusy {
-                thread_id: thread_id.to_string(),
-                run_id: live.run_id.to_string(),
-                holder: live.worker.label,
-            }
-            .into());
-        }
-        let compactor = self.harness.compactor(options)?;
-        let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
-        let state = head.map(|head| head.state).unwrap_or_default();
-        let cancel = CancellationToken::new();
-        let ctx = RunContext::new(user_id.clone(), thread_id.clone(), RunId::random(), cancel, EventSink::none());
-        let compaction = compact(&compactor, &ctx, &state, CompactOptions::default()).await?;
-        let edit = StateEdit { update: compaction.update.clone(), ..StateEdit::default() };
-        update_state(self.store.as_ref(), user_id, thread_id, edit).await?;
-        Ok(compaction)
+        let (store, harness) = (self.store.as_ref(), &self.harness);
+        let done = compact_thread(store, harness, user_id, thread_id, options, CompactOptions::default()).await?;
+        Ok(done.0)
     }
 
     pub(crate) async fn live_run(

@@ -10,6 +10,7 @@
 mod capability;
 mod cgroup;
 mod config;
+mod copy_tree;
 mod egress;
 mod error;
 mod exec;

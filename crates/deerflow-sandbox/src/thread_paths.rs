@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use crate::{SandboxError, handle, remove};
+use crate::{SandboxError, copy_tree, handle, remove};
+
+/// What a thread's folder has for the agent; what else is there is about the thread itself.
+const AGENT_FOLDERS: [&str; 3] = ["user-data", "acp-workspace", "private"];
 
 /// The host directories of one thread: `{base}/users/{user}/threads/{thread}/…`. `user-data` and `acp-workspace` are shown to
 /// the agent; `private/home` and `private/tmp` are its `HOME` and `/tmp`, persistent and outside the artifact tree.
@@ -107,6 +110,20 @@ impl ThreadPaths {
     pub fn remove_all(&self) -> Result<(), SandboxError> {
         let result = remove::tree(&self.user_dir().join("threads"), &self.thread);
         result.map_err(|errno| SandboxError::system("deleting the thread directory", &errno.into()))
+    }
+
+    /// Copies what the agent has here to another thread's folder, and counts the files. Links are copied, not followed; no
+    /// folder here is fine. Blocks as long as the file system takes.
+    ///
+    /// # Errors
+    /// What the file system says. What was copied until then stays.
+    pub fn copy_to(&self, target: &Self) -> std::io::Result<u64> {
+        if !self.thread_dir().exists() {
+            return Ok(0);
+        }
+        target.ensure().map_err(std::io::Error::other)?;
+        let copied = AGENT_FOLDERS.iter().map(|name| copy_tree::copy(&self.thread_dir(), &target.thread_dir(), name));
+        copied.sum()
     }
 
     /// Makes what is missing, mode 0700, owned by this process.

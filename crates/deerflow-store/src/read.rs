@@ -26,7 +26,7 @@ pub(crate) use journal::{journal, journal_page};
 pub(crate) use replay::log;
 pub(crate) use runs::{count_runs, run, runs};
 pub(crate) use steps::{checkpoint, history, open_effects, step};
-pub(crate) use threads::{count, search, thread, threads, unused};
+pub(crate) use threads::{count, is_foreign, search, thread, threads, unused};
 pub(crate) use usage::{console_stats, run_usage, thread_usage, usage_by_day};
 pub(crate) use users::{count_admins, user, user_by_email, user_by_oauth, users};
 

@@ -35,6 +35,10 @@ impl DocumentReader {
         Self { converter, cache: Mutex::default(), slots: Semaphore::new(MAX_PARALLEL) }
     }
 
+    pub(crate) fn converter(&self) -> &Converter {
+        &self.converter
+    }
+
     /// Largest document taken, in bytes.
     pub(crate) fn max_input_bytes(&self) -> u64 {
         self.converter.limits.max_input_bytes

@@ -58,6 +58,12 @@ impl BuiltinTools {
         Self { bench, made: Arc::default() }
     }
 
+    /// What documents are converted with.
+    #[must_use]
+    pub fn converter(&self) -> &Converter {
+        self.bench.documents.converter()
+    }
+
     /// `view_image` by itself.
     #[must_use]
     pub fn view_image(&self) -> Arc<dyn Tool> {

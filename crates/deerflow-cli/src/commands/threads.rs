@@ -1,6 +1,5 @@
 //! `deerflow threads`.
 
-mod copy_tree;
 mod fork;
 mod history;
 mod undo;

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::render::Renderer;
 use deerflow_core::ThreadId;
 use deerflow_core::ports::ThreadRepo;
-use deerflow_documents::{StageOptions, Upload, UploadLimits, stage_files};
+use deerflow_documents::{Existing, StageOptions, Upload, UploadLimits, stage_files};
 use deerflow_sandbox::ThreadPaths;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -97,6 +97,7 @@ async fn copy(app: &App, thread_id: &ThreadId, files: &[PathBuf], paths: &Thread
         limits: (*app.config.section::<UploadLimits>()).clone(),
         converter: Some(deerflow::assembly::converter().map_err(Failure::run)?),
         owner: app.harness.sandbox().file_owner(),
+        existing: Existing::Keep,
     };
     stage_files(files, &paths.uploads(), &options).await.map_err(Failure::usage)
 }

@@ -114,6 +114,12 @@ pub trait ThreadRepo: Send + Sync {
     /// When the database fails.
     async fn thread(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
 
+    /// Whether a thread of this id is there and belongs to another user: its id must not be used, and nothing be told of it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    async fn is_foreign(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<bool, StoreError>;
+
     /// Threads of a user, most recently used first.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl Folder {
     }
 
     pub(super) fn batch(&self) -> Batch<'_> {
-        Batch { folder: self, parts: Vec::new(), published: Vec::new(), kept: false }
+        Batch { folder: self, parts: Vec::new(), published: Vec::new(), replaced: Vec::new(), kept: false }
     }
 
     /// A regular file with one name, opened without following a link.
@@ -49,6 +49,15 @@ impl Folder {
             return Err(io::Error::other("not a plain file"));
         }
         Ok(File::from(handle))
+    }
+
+    /// Removes a name that is no directory's; whether it was there.
+    pub(super) fn remove(&self, name: &str) -> io::Result<bool> {
+        match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::ISDIR | Errno::NAMETOOLONG) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether `name` is a plain file with exactly these bytes.
@@ -68,6 +77,8 @@ pub(super) struct Batch<'a> {
     folder: &'a Folder,
     parts: Vec<String>,
     published: Vec<String>,
+    /// Names of files that were there before: what they were cannot be brought back, so the new ones stay.
+    replaced: Vec<String>,
     kept: bool,
 }
 
@@ -93,17 +104,7 @@ impl Batch<'_> {
         (size, digest): (u64, Digest),
         owner: Option<(u32, u32)>,
     ) -> io::Result<String> {
-        let handle = rustix::fs::openat(
-            &self.folder.handle,
-            part,
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        // Readable to a sandbox that runs as another user.
-        rustix::fs::fchmod(&handle, Mode::from_raw_mode(0o644))?;
-        if let Some((user, group)) = owner {
-            rustix::fs::fchown(&handle, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
-        }
+        self.hand_over(part, owner)?;
         for name in candidates(wanted).take(MAX_CANDIDATES) {
             // A name this request just published is another file of the user, whatever its bytes.
             let own = self.published.contains(&name);
@@ -123,6 +124,48 @@ impl Batch<'_> {
             }
         }
         Err(io::Error::other(format!("no free name for `{wanted}`")))
+    }
+
+    /// Gives a part its final name, in place of a plain file that has it. `None` when something else has it: the part is
+    /// removed with the batch. A name that this request has given already is counted on.
+    pub(super) fn replace(
+        &mut self,
+        part: &str,
+        wanted: &str,
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<Option<String>> {
+        self.hand_over(part, owner)?;
+        let folder = &self.folder.handle;
+        let free = candidates(wanted)
+            .take(MAX_CANDIDATES)
+            .find(|name| !self.published.contains(name) && !self.replaced.contains(name));
+        let Some(name) = free else { return Err(io::Error::other(format!("no free name for `{wanted}`"))) };
+        match self.rename(part, &name) {
+            Ok(()) => self.published.push(name.clone()),
+            Err(Errno::EXIST) => {
+                let is_plain = self.folder.open_file(&name).is_ok();
+                // Whatever takes its place meanwhile is replaced itself, not what it leads to.
+                match is_plain.then(|| rustix::fs::renameat(folder, part, folder, &name)) {
+                    Some(Ok(())) => self.replaced.push(name.clone()),
+                    None | Some(Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST)) => return Ok(None),
+                    Some(Err(error)) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.parts.retain(|other| other != part);
+        Ok(Some(name))
+    }
+
+    /// Makes a part readable to a sandbox that runs as another user.
+    fn hand_over(&self, part: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::openat(&self.folder.handle, part, flags, Mode::empty())?;
+        rustix::fs::fchmod(&handle, Mode::from_raw_mode(0o644))?;
+        if let Some((user, group)) = owner {
+            rustix::fs::fchown(&handle, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        }
+        Ok(())
     }
 
     /// Renames only when nothing has the new name, also on file systems without that rename.

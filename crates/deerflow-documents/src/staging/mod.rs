@@ -30,6 +30,37 @@ pub struct StageOptions {
     pub converter: Option<Converter>,
     /// User and group the files are given to, for a sandbox that runs as somebody else.
     pub owner: Option<(u32, u32)>,
+    /// What becomes of a file that has the name already.
+    pub existing: Existing,
+}
+
+/// What becomes of a file that stands where an upload belongs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays; the upload gets another name.
+    #[default]
+    Keep,
+    /// The upload takes its place at once. What is no plain file (a link, a directory, a file with a second name) is left
+    /// alone, and that upload is skipped.
+    Replace,
+}
+
+/// A file that is open already, with the name its sender gave it.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The name; made safe before it is used.
+    pub name: String,
+    /// The bytes, from where the file stands.
+    pub file: std::fs::File,
+}
+
+/// What [`stage_open_files`] did.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Files that are in the folder now.
+    pub uploads: Vec<Upload>,
+    /// Names that something else than a plain file stands in the way of.
+    pub skipped: Vec<String>,
 }
 
 /// One staged file.
@@ -67,15 +98,59 @@ pub async fn stage_files(
     uploads_dir: &Path,
     options: &StageOptions,
 ) -> Result<Vec<Upload>, UploadError> {
-    let (owned, dir, settings) = (sources.to_vec(), uploads_dir.to_owned(), options.clone());
-    let copied = tokio::task::spawn_blocking(move || copy_all(&owned, &dir, &settings)).await;
+    let (owned, limits) = (sources.to_vec(), options.limits.clone());
+    let checked = tokio::task::spawn_blocking(move || check_all(&owned, &limits)).await;
+    let checked = checked.map_err(|error| write_error(uploads_dir, std::io::Error::other(error)))??;
+    Ok(stage(checked, uploads_dir, options).await?.uploads)
+}
+
+/// The same for files that are open already, from a network say. Names without a usable base name are left out.
+///
+/// # Errors
+/// See [`UploadError`]; the folder is then as it was, but for files that were replaced before the folder failed.
+///
+/// # Cancel safety
+/// As [`stage_files`].
+pub async fn stage_open_files(
+    files: Vec<Incoming>,
+    uploads_dir: &Path,
+    options: &StageOptions,
+) -> Result<Staged, UploadError> {
+    if files.len() > options.limits.max_files {
+        return Err(UploadError::TooManyFiles { count: files.len(), limit: options.limits.max_files });
+    }
+    let named = |Incoming { name: original, file }: Incoming| {
+        let name = safe_filename(&original)?;
+        Some(Source { path: PathBuf::from(&original), name, original, file })
+    };
+    stage(files.into_iter().filter_map(named).collect(), uploads_dir, options).await
+}
+
+async fn stage(sources: Vec<Source>, uploads_dir: &Path, options: &StageOptions) -> Result<Staged, UploadError> {
+    let (dir, settings) = (uploads_dir.to_owned(), options.clone());
+    let copied = tokio::task::spawn_blocking(move || copy_all(sources, &dir, &settings)).await;
     let mut staged = copied.map_err(|error| write_error(uploads_dir, std::io::Error::other(error)))??;
     if let Some(converter) = &options.converter {
-        for upload in &mut staged {
+        for upload in &mut staged.uploads {
             add_companion(upload, uploads_dir, converter, options.owner).await;
         }
     }
     Ok(staged)
+}
+
+/// Removes a file from an uploads folder, a link rather than what it leads to. `Ok(false)` when there is no such file.
+/// Blocks.
+///
+/// # Errors
+/// [`UploadError`].
+pub fn remove_upload(uploads_dir: &Path, name: &str) -> Result<bool, UploadError> {
+    if safe_filename(name).as_deref() != Some(name) {
+        return Ok(false);
+    }
+    if !uploads_dir.exists() {
+        return Ok(false);
+    }
+    Folder::open(uploads_dir)?.remove(name).map_err(|source| write_error(uploads_dir, source))
 }
 
 fn write_error(path: &Path, source: std::io::Error) -> UploadError {
@@ -91,12 +166,11 @@ struct Source {
     file: std::fs::File,
 }
 
-fn copy_all(sources: &[PathBuf], dir: &Path, options: &StageOptions) -> Result<Vec<Upload>, UploadError> {
-    let sources = check_all(sources, &options.limits)?;
+fn copy_all(sources: Vec<Source>, dir: &Path, options: &StageOptions) -> Result<Staged, UploadError> {
     let failed = |source| write_error(dir, source);
     let folder = Folder::open(dir)?;
     let mut batch = folder.batch();
-    let mut uploads = Vec::with_capacity(sources.len());
+    let mut parts = Vec::with_capacity(sources.len());
     let mut total = 0_u64;
     for mut source in sources {
         // Counted again while copying: a file can grow after it was looked at.
@@ -109,12 +183,24 @@ fn copy_all(sources: &[PathBuf], dir: &Path, options: &StageOptions) -> Result<V
         if total > options.limits.max_total_size {
             return Err(UploadError::TotalTooLarge { size: total, limit: options.limits.max_total_size });
         }
-        let filename = batch.publish(&part, &source.name, (size, digest), options.owner).map_err(failed)?;
+        parts.push((source, part, digest, size));
+    }
+    // Nothing has its name before all of them are there.
+    let mut staged = Staged::default();
+    for (source, part, digest, size) in parts {
+        let published = match options.existing {
+            Existing::Keep => batch.publish(&part, &source.name, (size, digest), options.owner).map(Some),
+            Existing::Replace => batch.replace(&part, &source.name, options.owner),
+        };
+        let Some(filename) = published.map_err(failed)? else {
+            staged.skipped.push(source.original);
+            continue;
+        };
         let original_filename = (filename != source.original).then_some(source.original);
-        uploads.push(Upload { filename, size, markdown_file: None, warning: None, original_filename });
+        staged.uploads.push(Upload { filename, size, markdown_file: None, warning: None, original_filename });
     }
     batch.keep();
-    Ok(uploads)
+    Ok(staged)
 }
 
 /// Opens and checks every file before anything is written.

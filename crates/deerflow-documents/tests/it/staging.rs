@@ -1,10 +1,14 @@
 //! Staging: all or nothing, nothing followed, nothing overwritten.
 
 use std::fs;
+use std::io::{Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use deerflow_documents::{Converter, StageOptions, Upload, UploadError, UploadLimits, stage_files};
+use deerflow_documents::{
+    Converter, Existing, Incoming, StageOptions, Upload, UploadError, UploadLimits, remove_upload, stage_files,
+    stage_open_files,
+};
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
@@ -45,7 +49,7 @@ impl Place {
 
 fn options() -> StageOptions {
     let limits = UploadLimits { max_file_size: 100_000, max_total_size: 150_000, ..UploadLimits::default() };
-    StageOptions { limits, converter: Some(Converter::default()), owner: None }
+    StageOptions { limits, converter: Some(Converter::default()), ..StageOptions::default() }
 }
 
 fn listing(folder: &Path) -> Vec<String> {
@@ -226,4 +230,56 @@ async fn the_folder_is_made_and_files_belong_to_the_sandbox_user() {
         let metadata = fs::metadata(folder.join(name)).unwrap();
         assert_eq!((metadata.uid(), metadata.gid()), owner);
     }
+}
+
+fn incoming(name: &str, bytes: &[u8]) -> Incoming {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    Incoming { name: name.into(), file }
+}
+
+#[tokio::test]
+async fn open_files_take_the_place_of_plain_files_and_of_nothing_else() {
+    let place = Place::new();
+    let outside = place.source("outside.txt", "outside");
+    fs::write(place.uploads().join("a.txt"), "old").unwrap();
+    symlink(&outside, place.uploads().join("link.txt")).unwrap();
+    fs::hard_link(&outside, place.uploads().join("second.txt")).unwrap();
+    fs::create_dir(place.uploads().join("folder")).unwrap();
+    let files = vec![
+        incoming("a.txt", b"new"),
+        incoming("dir/a.txt", b"newer"),
+        incoming("link.txt", b"x"),
+        incoming("second.txt", b"x"),
+        incoming("folder", b"x"),
+        incoming("..", b"x"),
+    ];
+    let options = StageOptions { existing: Existing::Replace, ..options() };
+    let staged = stage_open_files(files, &place.uploads(), &options).await.unwrap();
+    assert_eq!(names(&staged.uploads), [("a.txt", None), ("a_1.txt", None)]);
+    assert_eq!(staged.skipped, ["link.txt", "second.txt", "folder"]);
+    assert_eq!(fs::read_to_string(place.uploads().join("a.txt")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(place.uploads().join("a_1.txt")).unwrap(), "newer");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "outside");
+    assert_eq!(place.names(), ["a.txt", "a_1.txt", "folder", "link.txt", "second.txt"]);
+
+    let over = vec![incoming("a.txt", b"again"), incoming("b.txt", &[b'x'; 100_001])];
+    let error = stage_open_files(over, &place.uploads(), &options).await.unwrap_err();
+    assert!(matches!(error, UploadError::FileTooLarge { .. }), "{error}");
+    assert_eq!(fs::read_to_string(place.uploads().join("a.txt")).unwrap(), "new");
+    assert_eq!(place.names().len(), 5);
+}
+
+#[test]
+fn an_upload_is_removed_by_its_name_only() {
+    let place = Place::new();
+    let outside = place.source("outside.txt", "outside");
+    symlink(&outside, place.uploads().join("link.txt")).unwrap();
+    fs::create_dir(place.uploads().join("folder")).unwrap();
+    for name in ["../src/outside.txt", "..", "", "none.txt", "folder", "a\\b"] {
+        assert!(!remove_upload(&place.uploads(), name).unwrap(), "{name}");
+    }
+    assert!(remove_upload(&place.uploads(), "link.txt").unwrap());
+    assert!(outside.exists() && place.names() == ["folder"]);
 }

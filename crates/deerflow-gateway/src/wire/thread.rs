@@ -1,8 +1,11 @@
 //! A thread.
 
 use super::iso;
-use deerflow_core::JsonMap;
-use deerflow_core::ports::ThreadRow;
+use super::state::interrupts;
+use deerflow_core::ports::{Checkpoint, ThreadRow};
+use deerflow_core::run::Next;
+use deerflow_core::{JsonMap, ThreadState};
+use deerflow_runtime::views::values::state_json;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -34,6 +37,10 @@ pub(crate) struct Thread {
     /// Questions that wait for a person, by task.
     #[schema(value_type = Object)]
     pub(crate) interrupts: Value,
+    /// What was asked for with `extract`, by its alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) extracted: Option<JsonMap>,
 }
 
 impl Thread {
@@ -53,6 +60,21 @@ impl Thread {
             metadata: row.metadata,
             values,
             interrupts: json!({}),
+            extracted: None,
         }
+    }
+
+    /// A thread with its whole state, `head`.
+    pub(crate) fn with_state(row: ThreadRow, head: Option<&Checkpoint>) -> Self {
+        let values = head.map_or_else(|| state_json(&ThreadState::default()), |head| state_json(&head.state));
+        let mut thread = Self::with_values(row, values);
+        if let Some(head) = head {
+            thread.interrupts = Value::Object(interrupts(head));
+            // An edit can leave something to run although no run has ended so.
+            if thread.status == "idle" && head.next != Next::Done {
+                thread.status = "interrupted".to_owned();
+            }
+        }
+        thread
     }
 }

@@ -25,4 +25,14 @@ async fn the_document_names_every_path_once() {
     assert_eq!(status, 200);
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/api/models/{name}"]["get"].is_object(), "{}", document["paths"]);
+    // Every parameter of a path is described, and no other.
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let named: Vec<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
+        for (method, operation) in item.as_object().unwrap() {
+            let described = operation["parameters"].as_array().into_iter().flatten();
+            let described: Vec<&str> =
+                described.filter(|p| p["in"] == "path").map(|p| p["name"].as_str().unwrap()).collect();
+            assert_eq!(named, described, "{method} {path}");
+        }
+    }
 }

@@ -1,6 +1,15 @@
 //! The server over a real store, a real socket and a scripted model.
 
+mod agents;
+mod artifacts;
+mod assist;
 mod basics;
+mod foreign;
+mod item_store;
 mod runs;
 mod support;
+mod thread_goal;
+mod thread_life;
+mod thread_state;
 mod threads;
+mod uploads;

@@ -111,9 +111,8 @@ async fn a_key_makes_two_requests_one() {
     gateway.model.always(|_| Some(Turn::text("ok")));
     let thread = thread(&gateway).await;
     let url = format!("{}/api/threads/{thread}/runs", gateway.url);
-    let send = async |text: &str| {
-        answer(gateway.client.post(&url).header("Idempotency-Key", "k1").json(&body(text))).await
-    };
+    let send =
+        async |text: &str| answer(gateway.client.post(&url).header("Idempotency-Key", "k1").json(&body(text))).await;
     let (first, second, other) = (send("hi").await, send("hi").await, send("something else").await);
     assert_eq!((first.0, second.0, other.0), (200, 200, 409), "{} {}", second.1, other.1);
     assert_eq!(first.1["run_id"], second.1["run_id"]);
@@ -143,9 +142,11 @@ async fn the_last_answer_can_be_given_again() {
         "assistant_id": "lead_agent", "input": prepared["input"], "checkpoint": prepared["checkpoint"], "metadata": prepared["metadata"]
     });
     let (_, values) = gateway.post(&wait, &again).await;
-    let questions = values["messages"].as_array().unwrap().iter().filter(|message| {
-        message["type"] == "human" && message["additional_kwargs"]["hide_from_ui"] != true
-    });
+    let questions = values["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["type"] == "human" && message["additional_kwargs"]["hide_from_ui"] != true);
     assert_eq!(questions.count(), 2);
     let (_, page) = gateway.get(&format!("/api/threads/{thread}/messages/page")).await;
     let shown = page["data"].as_array().unwrap().iter().filter(|row| row["content"]["type"] == "ai").count();
@@ -170,7 +171,8 @@ async fn the_first_turn_can_be_answered_again_too() {
     let prepare = format!("/api/threads/{thread}/runs/regenerate/prepare");
     let (status, prepared) = gateway.post(&prepare, &json!({"message_id": id})).await;
     assert_eq!(status, 200, "{prepared}");
-    let again = json!({"input": prepared["input"], "checkpoint": prepared["checkpoint"], "metadata": prepared["metadata"]});
+    let again =
+        json!({"input": prepared["input"], "checkpoint": prepared["checkpoint"], "metadata": prepared["metadata"]});
     let (status, values) = gateway.post(&format!("/api/threads/{thread}/runs/wait"), &again).await;
     let answers = values["messages"].as_array().unwrap().iter().filter(|message| message["type"] == "ai").count();
     assert_eq!((status, answers), (200, 1));

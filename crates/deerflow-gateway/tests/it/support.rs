@@ -2,9 +2,13 @@
 
 use deerflow::assembly;
 use deerflow_config::Loader;
+use deerflow_core::ports::{NewRun, RunRepo as _, Worker};
+use deerflow_core::{RunId, StateUpdate, ThreadId, UserId};
 use deerflow_gateway::{AppParts, AppState, Store, router, sections};
+use deerflow_runtime::{Bridge, Runs, RunsConfig, WorkerLock};
 use deerflow_testkit::{ScriptedModel, TempHome, temp_home};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -44,7 +48,9 @@ impl Gateway {
         let store = assembly::open_store(&config).await.unwrap();
         let stop = CancellationToken::new();
         let harness = assembly::harness(config.clone(), &store).await.unwrap();
-        let app = router(AppState::new(AppParts { config, store: store.clone(), harness, stop: stop.clone() }));
+        let lock = WorkerLock::acquire(home.path()).unwrap();
+        let runs = Runs::new(store.clone(), harness.clone(), Bridge::default(), lock, RunsConfig::default());
+        let app = router(AppState::new(AppParts { config, store: store.clone(), harness, runs, stop: stop.clone() }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = deerflow_gateway::serve(listener, app, Duration::from_secs(2), Duration::ZERO, stop.clone());
@@ -55,6 +61,38 @@ impl Gateway {
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
         answer(self.client.get(format!("{}{path}", self.url))).await
+    }
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.client.put(format!("{}{path}", self.url)).json(body)).await
+    }
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.client.patch(format!("{}{path}", self.url)).json(body)).await
+    }
+    pub(crate) async fn delete(&self, path: &str) -> (u16, Value) {
+        answer(self.client.delete(format!("{}{path}", self.url))).await
+    }
+    /// Makes a thread with these messages and this title, in one write.
+    pub(crate) async fn thread(&self, id: &str, values: Value) {
+        let body = json!({"thread_id": id, "supersteps": [{"updates": [{"values": values, "as_node": "__end__"}]}]});
+        let (status, made) = self.post("/api/threads", &body).await;
+        assert_eq!(status, 200, "{made}");
+    }
+    /// Admits a run that nobody executes: the thread is busy from then on.
+    pub(crate) async fn occupy(&self, id: &str) {
+        let run = NewRun {
+            run_id: RunId::random(),
+            thread_id: ThreadId::parse(id).unwrap(),
+            user_id: UserId::local(),
+            worker: Worker { id: "w".into(), label: "a test".into() },
+            input: StateUpdate::none(),
+            options: json!({}),
+            idempotency_key: None,
+        };
+        self.store.admit(run).await.unwrap();
+    }
+    /// The folder of a thread.
+    pub(crate) fn folder(&self, id: &str) -> PathBuf {
+        self.home.path().join("users/default/threads").join(id)
     }
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         answer(self.client.post(format!("{}{path}", self.url)).json(body)).await

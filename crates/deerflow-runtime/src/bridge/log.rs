@@ -161,7 +161,8 @@ impl Log {
         };
         self.bytes += entry.weight();
         self.ring.push_back(Arc::new(entry));
-        while self.ring.len() > 1 && (self.ring.len() > self.options.max_events || self.bytes > self.options.max_bytes) {
+        while self.ring.len() > 1 && (self.ring.len() > self.options.max_events || self.bytes > self.options.max_bytes)
+        {
             let Some(old) = self.ring.pop_front() else { break };
             self.bytes -= old.weight();
             self.first += 1;

@@ -27,7 +27,10 @@ pub(super) enum Found {
     /// Nothing any more.
     Closed,
     /// The ring has forgotten the position; the oldest it has, and the newest step.
-    Overtaken { first: u64, commit: Option<Arc<Entry>> },
+    Overtaken {
+        first: u64,
+        commit: Option<Arc<Entry>>,
+    },
 }
 
 impl RunStream {

@@ -70,11 +70,25 @@ enum Place {
     /// Not begun; after this frame.
     New(Option<EventId>),
     /// In the ring.
-    Live { stream: Arc<RunStream>, head: watch::Receiver<u64>, at: u64, after: Option<EventId> },
+    Live {
+        stream: Arc<RunStream>,
+        head: watch::Receiver<u64>,
+        at: u64,
+        after: Option<EventId>,
+    },
     /// In the journal, on the way to the ring.
-    CatchUp { stream: Arc<RunStream>, seq: u64, begin: bool },
+    CatchUp {
+        stream: Arc<RunStream>,
+        seq: u64,
+        begin: bool,
+    },
     /// In the journal, of a run that is not here.
-    Stored { seq: u64, begin: bool, shown: Option<CheckpointId>, failure: Option<(String, String)> },
+    Stored {
+        seq: u64,
+        begin: bool,
+        shown: Option<CheckpointId>,
+        failure: Option<(String, String)>,
+    },
     Done,
 }
 

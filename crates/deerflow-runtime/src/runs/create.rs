@@ -144,6 +144,7 @@ impl<S: RuntimeStore> Inner<S> {
         let lineage = Lineage::root(request.thread_id.clone());
         let base = match (&request.checkpoint, known) {
             (Some(at), false) => return Err(CreateError::NoCheckpoint(at.to_string())),
+            (Some(at), true) if at.is_empty() => None,
             (Some(at), true) => match store.load(&lineage, Some(at)).await {
                 Err(StoreError::NotFound { .. }) => return Err(CreateError::NoCheckpoint(at.to_string())),
                 Ok(None) => return Err(CreateError::NoCheckpoint(at.to_string())),

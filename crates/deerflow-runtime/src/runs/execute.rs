@@ -67,12 +67,8 @@ impl<S: RuntimeStore> Inner<S> {
         if !resumed {
             return self.bridge.open(&row.run_id, &row.thread_id);
         }
-        let query = JournalQuery {
-            run_id: Some(row.run_id.clone()),
-            newest_first: true,
-            limit: 1,
-            ..JournalQuery::default()
-        };
+        let query =
+            JournalQuery { run_id: Some(row.run_id.clone()), newest_first: true, limit: 1, ..JournalQuery::default() };
         let last = match self.manager.store.journal_page(&row.user_id, &row.thread_id, query).await {
             Ok(rows) => rows.first().map_or(0, |row| row.seq),
             Err(error) => {
@@ -220,14 +216,14 @@ impl<S: RuntimeStore> Inner<S> {
         let lineage = Lineage::root(row.thread_id.clone());
         let head = store.load(&lineage, None).await?;
         let prepared = head.as_ref().is_some_and(|head| head.run_id.as_ref() == Some(&row.run_id));
-        let selected = match &plan.checkpoint {
+        let base = match &plan.checkpoint {
             Some(at) if !prepared => self.selected(&lineage, head.as_ref(), at).await?,
-            _ => None,
+            _ => Base::Head,
         };
         let commanded = plan.go_on && (plan.goto.is_some() || row.input != StateUpdate::none());
         let mut next = head.as_ref().map_or(Next::Done, |head| head.next);
-        if !prepared && (selected.is_some() || commanded) {
-            next = self.place(row, fence, plan, head.as_ref(), selected.as_ref()).await?;
+        if !prepared && (!matches!(base, Base::Head) || commanded) {
+            next = self.place(row, fence, plan, head.as_ref(), &base).await?;
         }
         let start = if !plan.go_on {
             Start::Input(row.input.clone())
@@ -245,14 +241,17 @@ impl<S: RuntimeStore> Inner<S> {
         Ok((agent, start, stops))
     }
 
-    /// The checkpoint to begin at; `None` when that is where the thread stands anyway.
+    /// Where to begin, when that is not where the thread stands anyway.
     async fn selected(
         &self,
         lineage: &Lineage,
         head: Option<&Checkpoint>,
         at: &deerflow_core::CheckpointId,
-    ) -> Result<Option<Checkpoint>, StoreError> {
-        let Some(head) = head.filter(|head| head.id != *at) else { return Ok(None) };
+    ) -> Result<Base, StoreError> {
+        let Some(head) = head.filter(|head| head.id != *at) else { return Ok(Base::Head) };
+        if at.is_empty() {
+            return Ok(Base::Nothing);
+        }
         let selected = self.manager.store.load(lineage, Some(at)).await?;
         // An ancestor after which nothing about the conversation was written.
         let same = |selected: &Checkpoint| selected.next == head.next && selected.state == head.state;
@@ -260,7 +259,7 @@ impl<S: RuntimeStore> Inner<S> {
             Some(selected) => self.is_ancestor(lineage, head, selected).await?,
             None => false,
         };
-        Ok(selected.filter(|_| !ancestor))
+        Ok(selected.filter(|_| !ancestor).map_or(Base::Head, |selected| Base::At(Box::new(selected))))
     }
 
     /// Whether the steps from `head` lead back to `older`.
@@ -285,9 +284,13 @@ impl<S: RuntimeStore> Inner<S> {
         fence: &Fence,
         plan: &Plan,
         head: Option<&Checkpoint>,
-        selected: Option<&Checkpoint>,
+        place: &Base,
     ) -> Result<Next, Failure> {
-        let base = selected.or(head);
+        let base = match place {
+            Base::Head => head,
+            Base::At(selected) => Some(selected.as_ref()),
+            Base::Nothing => None,
+        };
         let mut state = base.map(|base| base.state.clone()).unwrap_or_default();
         let mut updates = Vec::new();
         if plan.go_on && row.input != StateUpdate::none() {
@@ -306,13 +309,14 @@ impl<S: RuntimeStore> Inner<S> {
             None => there,
         };
         let mut events = Vec::new();
-        if let Some(selected) = selected {
-            let content = json!({"head": head.map(|head| &head.id), "checkpoint_id": selected.id});
+        let branch = !matches!(place, Base::Head);
+        if branch {
+            let content = json!({"head": head.map(|head| &head.id), "checkpoint_id": base.map(|base| &base.id)});
             events.push(lifecycle(BRANCHED, content));
         }
         let commit = StepCommit {
             run_id: Some(row.run_id.clone()),
-            branch: selected.is_some(),
+            branch,
             fence: Some(fence.clone()),
             kind: StepKind::Edit,
             next,
@@ -324,6 +328,16 @@ impl<S: RuntimeStore> Inner<S> {
         self.manager.store.commit(commit).await?;
         Ok(next)
     }
+}
+
+/// Where a run begins.
+enum Base {
+    /// Where the thread stands.
+    Head,
+    /// At an earlier checkpoint.
+    At(Box<Checkpoint>),
+    /// As if nothing had been said yet.
+    Nothing,
 }
 
 /// What follows values that were written from outside.

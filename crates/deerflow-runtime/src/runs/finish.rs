@@ -80,11 +80,7 @@ impl<S: RuntimeStore> Inner<S> {
         }
     }
 
-    pub(super) async fn write_end(
-        &self,
-        fence: &Fence,
-        outcome: RunOutcome,
-    ) -> Result<RunOutcome, RuntimeError> {
+    pub(super) async fn write_end(&self, fence: &Fence, outcome: RunOutcome) -> Result<RunOutcome, RuntimeError> {
         self.manager.store.finish(fence, outcome.clone(), JournalRows::ended(&outcome)).await?;
         Ok(outcome)
     }

@@ -52,6 +52,19 @@ pub enum MultitaskStrategy {
     Enqueue,
 }
 
+impl MultitaskStrategy {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::Interrupt => "interrupt",
+            Self::Rollback => "rollback",
+            Self::Enqueue => "enqueue",
+        }
+    }
+}
+
 /// What to do when a client that follows the run goes away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -197,10 +197,8 @@ impl MessageView {
             }
             streaming if first => {
                 let render = || {
-                    let metadata = streaming.map_or_else(
-                        || run.of_message(node, message.id(), None, step),
-                        |streaming| streaming.metadata,
-                    );
+                    let metadata = streaming
+                        .map_or_else(|| run.of_message(node, message.id(), None, step), |streaming| streaming.metadata);
                     line(&(StreamedMessage(message), metadata))
                 };
                 let data = match entry {
@@ -260,9 +258,7 @@ pub(super) fn last_chunk(message: &Message, text: &str) -> Value {
 }
 
 fn pieces(calls: &[ToolCallChunk]) -> Value {
-    let piece = |call: &ToolCallChunk| {
-        json!({"name": call.name, "args": call.args, "id": call.id, "index": call.index, "type": "tool_call_chunk"})
-    };
+    let piece = |call: &ToolCallChunk| json!({"name": call.name, "args": call.args, "id": call.id, "index": call.index, "type": "tool_call_chunk"});
     calls.iter().map(piece).collect()
 }
 

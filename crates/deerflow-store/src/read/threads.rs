@@ -53,6 +53,22 @@ pub(crate) async fn thread(
     row.map(RawThread::read).transpose()
 }
 
+const FOREIGN: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE thread_id = $2 AND user_id <> $1)";
+
+pub(crate) async fn is_foreign(
+    view: &mut SqliteConnection,
+    place: &Place,
+    user_id: &UserId,
+    thread_id: &ThreadId,
+) -> Result<bool, StoreError> {
+    sqlx::query_scalar(FOREIGN)
+        .bind(user_id.as_str().to_owned())
+        .bind(thread_id.as_str().to_owned())
+        .fetch_one(&mut *view)
+        .await
+        .map_err(|error| place.explain(&error))
+}
+
 pub(crate) async fn threads(
     view: &mut SqliteConnection,
     place: &Place,

@@ -36,6 +36,11 @@ impl ThreadRepo for SqliteStore {
         read::thread(&mut view, &self.place, user_id, thread_id).await
     }
 
+    async fn is_foreign(&self, user_id: &UserId, thread_id: &ThreadId) -> Result<bool, StoreError> {
+        let mut view = self.view().await?;
+        read::is_foreign(&mut view, &self.place, user_id, thread_id).await
+    }
+
     async fn threads(&self, user_id: &UserId, limit: u32, offset: u32) -> Result<Vec<ThreadRow>, StoreError> {
         let mut view = self.view().await?;
         read::threads(&mut view, &self.place, user_id, limit, offset).await

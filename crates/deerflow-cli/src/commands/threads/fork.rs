@@ -1,16 +1,13 @@
 //! `deerflow threads fork`.
 
 use super::super::{say, say_json};
-use super::{copy_tree, missing, remove_files};
+use super::{missing, remove_files};
 use crate::failure::Failure;
 use deerflow_core::ports::{RunFilter, RunRepo, ThreadFork, ThreadRepo};
 use deerflow_core::{CheckpointId, JsonMap, RunStatus, StoreError, ThreadId, UserId};
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
 use std::path::Path;
-
-/// What a thread's folder has for the agent; what else is there is about deliveries of the original.
-const COPIED: [&str; 3] = ["user-data", "acp-workspace", "private"];
 
 pub(super) async fn fork(
     store: &(impl ThreadRepo + RunRepo),
@@ -66,16 +63,5 @@ pub(super) async fn fork(
 }
 
 async fn copy(source: ThreadPaths, target: ThreadPaths) -> std::io::Result<u64> {
-    tokio::task::spawn_blocking(move || {
-        let mut files = 0;
-        if source.thread_dir().exists() {
-            target.ensure().map_err(std::io::Error::other)?;
-            for name in COPIED {
-                files += copy_tree::copy(&source.thread_dir(), &target.thread_dir(), name)?;
-            }
-        }
-        Ok(files)
-    })
-    .await
-    .map_err(std::io::Error::other)?
+    tokio::task::spawn_blocking(move || source.copy_to(&target)).await.map_err(std::io::Error::other)?
 }

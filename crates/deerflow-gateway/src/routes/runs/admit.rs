@@ -7,8 +7,8 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::wire::state_update;
 use axum::http::{HeaderMap, StatusCode};
-use deerflow_core::ports::{RunRow, StoreError};
-use deerflow_core::{CheckpointId, JsonMap, StateUpdate, ThreadId};
+use deerflow_core::ports::RunRow;
+use deerflow_core::{CheckpointId, JsonMap, StateUpdate, StoreError, ThreadId};
 use deerflow_runtime::{Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, RunFacts, RunInput};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -78,7 +78,15 @@ fn beginning(input: Option<Value>, command: Option<CommandBody>) -> Result<(RunI
         None | Some(Value::Null) => RunInput::Nothing,
         // An empty input is how some clients say "go on".
         Some(Value::Object(fields)) if fields.is_empty() => RunInput::Nothing,
-        Some(input) => RunInput::State(state_update(input, "input")?),
+        Some(Value::Object(fields)) => RunInput::State(state_update(fields, &["input"])?),
+        // A list of messages, or one.
+        Some(messages @ (Value::Array(_) | Value::String(_))) => {
+            RunInput::State(state_update(Map::from_iter([("messages".to_owned(), messages)]), &["input"])?)
+        }
+        Some(other) => {
+            let message = "Input should be a valid dictionary";
+            return Err(ApiError::invalid("dict_type", json!(["body", "input"]), message, other));
+        }
     };
     Ok((input, command))
 }
@@ -91,7 +99,9 @@ fn node(goto: Value) -> Result<String, ApiError> {
     };
     match goto {
         Value::String(name) => Ok(name),
-        Value::Array(mut names) if names.len() == 1 => names.remove(0).as_str().map(str::to_owned).ok_or_else(|| refused(Value::Array(names))),
+        Value::Array(mut names) if names.len() == 1 => {
+            names.remove(0).as_str().map(str::to_owned).ok_or_else(|| refused(Value::Array(names)))
+        }
         other => Err(refused(other)),
     }
 }
@@ -106,15 +116,24 @@ fn writes(update: Value) -> Result<StateUpdate, ApiError> {
                     Some([Value::String(channel), value]) => _ = fields.insert(channel.clone(), value.clone()),
                     _ => {
                         let message = "Input should be pairs of channel and value";
-                        return Err(ApiError::invalid("value_error", json!(["body", "command", "update"]), message, pair));
+                        return Err(ApiError::invalid(
+                            "value_error",
+                            json!(["body", "command", "update"]),
+                            message,
+                            pair,
+                        ));
                     }
                 }
             }
-            Value::Object(fields)
+            fields
         }
-        other => other,
+        Value::Object(fields) => fields,
+        other => {
+            let message = "Input should be a valid dictionary";
+            return Err(ApiError::invalid("dict_type", json!(["body", "command", "update"]), message, other));
+        }
     };
-    state_update(fields, "command.update")
+    state_update(fields, &["command", "update"])
 }
 
 /// The chosen checkpoint; a selector without an id chooses nothing.
@@ -191,7 +210,9 @@ fn facts(body: &RunBody) -> RunFacts {
 }
 
 fn public(part: &JsonMap) -> Value {
-    let shown = part.iter().filter(|(key, _)| !PRIVATE.contains(&key.as_str()) && !key.starts_with("__") && !key.ends_with("_token"));
+    let shown = part
+        .iter()
+        .filter(|(key, _)| !PRIVATE.contains(&key.as_str()) && !key.starts_with("__") && !key.ends_with("_token"));
     Value::Object(shown.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
@@ -217,7 +238,9 @@ fn refusal(error: CreateError, thread_id: &ThreadId) -> ApiError {
             let path: Vec<&str> = std::iter::once("body").chain(field.split('.')).collect();
             ApiError::invalid("value_error", json!(path), reason.clone(), Value::Null)
         }
-        CreateError::NoInput(_) => ApiError::invalid("missing", json!(["body", "input"]), "Field required", Value::Null),
+        CreateError::NoInput(_) => {
+            ApiError::invalid("missing", json!(["body", "input"]), "Field required", Value::Null)
+        }
         CreateError::Lead(ref lead) => {
             ApiError::invalid("value_error", json!(["body", "context"]), lead.to_string(), Value::Null)
         }

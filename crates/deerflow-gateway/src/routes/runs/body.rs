@@ -10,13 +10,14 @@ use utoipa::ToSchema;
 ///
 /// Unknown keys are refused, so that a misspelt option is no silent default.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 #[schema(example = json!({
     "assistant_id": "lead_agent",
     "input": {"messages": [{"role": "user", "content": "Find the main reasons why sales fell"}]},
     "stream_mode": ["values", "messages-tuple"],
     "context": {"thinking_enabled": true}
 }))]
+#[expect(dead_code, reason = "some options are accepted and described, though nothing hangs on them here")]
 pub(crate) struct RunBody {
     /// `lead_agent`, or the name of a custom agent.
     #[schema(example = "lead_agent")]
@@ -79,10 +80,9 @@ pub(crate) struct RunBody {
 
 /// Steers where a run begins.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct CommandBody {
     /// Answer to the open questions.
-    #[serde(deserialize_with = "present")]
     #[schema(value_type = Object)]
     pub(crate) resume: Option<Value>,
     /// Writes to the state: an object of channels, or a list of pairs.
@@ -93,14 +93,8 @@ pub(crate) struct CommandBody {
     pub(crate) goto: Option<Value>,
 }
 
-/// `null` is an answer like another when it is written out.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Option::<Value>::deserialize(deserializer)
-}
-
 /// LangChain's `RunnableConfig`, as far as it means something here.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub(crate) struct ConfigBody {
     /// Model turns, at most `max_recursion_limit` of the configuration.
     #[schema(value_type = Option<u32>)]
@@ -121,7 +115,6 @@ pub(crate) struct ConfigBody {
 
 /// A place in a thread's history.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
-#[serde(default)]
 pub(crate) struct CheckpointBody {
     /// The thread; must be that of the run.
     #[schema(value_type = Option<String>)]

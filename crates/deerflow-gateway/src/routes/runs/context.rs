@@ -34,7 +34,12 @@ pub(super) fn options(body: &RunBody) -> Result<LeadOptions, ApiError> {
     let effort = context.text("reasoning_effort")?.filter(|effort| !effort.is_empty()).map(str::to_owned);
     if let Some(effort) = effort.as_deref().filter(|effort| !EFFORTS.contains(effort)) {
         let message = format!("Input should be one of {}", EFFORTS.join(", "));
-        return Err(ApiError::invalid("literal_error", json!(["body", "context", "reasoning_effort"]), message, json!(effort)));
+        return Err(ApiError::invalid(
+            "literal_error",
+            json!(["body", "context", "reasoning_effort"]),
+            message,
+            json!(effort),
+        ));
     }
     let silent = context.flag("disable_clarification")?.unwrap_or(false);
     Ok(LeadOptions {

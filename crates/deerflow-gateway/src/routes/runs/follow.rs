@@ -45,7 +45,11 @@ pub(super) fn response(app: &AppState, row: &RunRow, reader: Reader) -> Response
 }
 
 /// The frames of a run for one reader.
-pub(super) fn frames(app: &AppState, row: &RunRow, reader: Reader) -> impl Stream<Item = Frame> + Send + 'static + use<> {
+pub(super) fn frames(
+    app: &AppState,
+    row: &RunRow,
+    reader: Reader,
+) -> impl Stream<Item = Frame> + Send + 'static + use<> {
     let facts = RunFacts::of(&row.options).unwrap_or_default();
     let modes = if reader.modes.is_empty() {
         facts.stream_mode.iter().filter_map(|name| name.parse().ok()).collect()
@@ -55,12 +59,7 @@ pub(super) fn frames(app: &AppState, row: &RunRow, reader: Reader) -> impl Strea
     let metadata = shown(&facts);
     let view = RunView { metadata, ..RunView::new(row.run_id.clone(), row.thread_id.clone()) };
     let following = Following {
-        items: app.runs.bridge().subscribe(
-            app.store.clone(),
-            row.run_id.clone(),
-            row.thread_id.clone(),
-            reader.after,
-        ),
+        items: app.runs.bridge().subscribe(app.store.clone(), row.run_id.clone(), row.thread_id.clone(), reader.after),
         views: Views::new(modes, view),
         ready: VecDeque::new(),
         guard: Some(app.runs.attach(&row.run_id, reader.cancels)),
@@ -74,7 +73,8 @@ pub(super) fn frames(app: &AppState, row: &RunRow, reader: Reader) -> impl Strea
 
 /// Metadata and plain configuration values: they come back with every message.
 fn shown(facts: &RunFacts) -> JsonMap {
-    let configurable = facts.kwargs.get("config").and_then(|config| config.get("configurable")).and_then(Value::as_object);
+    let configurable =
+        facts.kwargs.get("config").and_then(|config| config.get("configurable")).and_then(Value::as_object);
     let mut shown: JsonMap = configurable.cloned().unwrap_or_default();
     shown.extend(facts.metadata.clone());
     shown

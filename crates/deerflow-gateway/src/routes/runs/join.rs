@@ -38,7 +38,12 @@ impl Following {
         let names = self.stream_mode.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
         let parse = |name: &str| {
             name.parse().map_err(|error: deerflow_runtime::UnknownStreamMode| {
-                ApiError::invalid("unsupported_stream_mode", json!(["query", "stream_mode"]), error.to_string(), json!(name))
+                ApiError::invalid(
+                    "unsupported_stream_mode",
+                    json!(["query", "stream_mode"]),
+                    error.to_string(),
+                    json!(name),
+                )
             })
         };
         names.map(parse).collect()

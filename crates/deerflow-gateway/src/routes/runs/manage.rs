@@ -5,7 +5,7 @@ use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Bounded, Flag, Path, Query};
-use crate::wire::{Run, select};
+use crate::wire::{Run, Select};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use deerflow_core::RunStatus;
 use deerflow_core::ports::{CancelAction, RunFilter, RunRepo as _, RunRow, ThreadRepo as _, UsageRepo as _};
 use deerflow_runtime::CancelError;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
@@ -30,13 +30,13 @@ pub(super) struct Listing {
     /// `pending`, `running`, `success`, `error`, `timeout` or `interrupted`.
     status: Option<String>,
     /// Fields to answer with; all of them when absent.
-    #[serde(deserialize_with = "super::body::one_or_many")]
-    select: Vec<String>,
+    #[param(value_type = Option<Vec<String>>)]
+    select: Select,
 }
 
 impl Default for Listing {
     fn default() -> Self {
-        Self { limit: Bounded::new(100), offset: Bounded::new(0), status: None, select: Vec::new() }
+        Self { limit: Bounded::new(100), offset: Bounded::new(0), status: None, select: Select::default() }
     }
 }
 
@@ -59,18 +59,14 @@ pub(super) async fn list(
         Some(status) if status.is_empty() => return Ok(Json(Vec::new())),
         status => status.unwrap_or_default(),
     };
-    let filter = RunFilter {
-        thread_id: Some(thread_id),
-        status,
-        limit: listing.limit.get(),
-        offset: listing.offset.get(),
-    };
+    let filter =
+        RunFilter { thread_id: Some(thread_id), status, limit: listing.limit.get(), offset: listing.offset.get() };
     let rows = app.store.runs(&caller.user_id, filter).await?;
     let ids: Vec<_> = rows.iter().map(|row| row.run_id.clone()).collect();
     let mut used = app.store.run_usage(&caller.user_id, &ids).await?;
     let runs = rows.into_iter().map(|row| {
         let used = used.remove(&row.run_id);
-        select(&Run::of(row, used.as_ref()), &listing.select)
+        listing.select.of(json!(Run::of(row, used.as_ref())))
     });
     Ok(Json(runs.collect()))
 }

@@ -122,7 +122,8 @@ pub(super) async fn edit(
     if text.is_empty() {
         return Err(ApiError::conflict("Edited message cannot be empty"));
     }
-    let (state, turn) = load(&app, &caller, &thread_id, |state| turn::of_question(state, &wanted.human_message_id)).await?;
+    let (state, turn) =
+        load(&app, &caller, &thread_id, |state| turn::of_question(state, &wanted.human_message_id)).await?;
     if state.goal.is_some() {
         return Err(ApiError::conflict("Cannot edit while a goal is active"));
     }
@@ -179,7 +180,11 @@ fn asked(question: &Message, text: Option<&str>, id: Option<&str>) -> Value {
     let text = text.map_or_else(|| original_text(question), str::to_owned);
     let mut extras: JsonMap = question.additional_kwargs.clone();
     extras.retain(|key, _| {
-        if edited { KEPT.contains(&key.as_str()) } else { ![kwargs::HIDE_FROM_UI, kwargs::ORIGINAL_USER_CONTENT].contains(&key.as_str()) }
+        if edited {
+            KEPT.contains(&key.as_str())
+        } else {
+            ![kwargs::HIDE_FROM_UI, kwargs::ORIGINAL_USER_CONTENT].contains(&key.as_str())
+        }
     });
     let mut message = json!({
         "type": "human",

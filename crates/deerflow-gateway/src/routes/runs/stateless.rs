@@ -123,7 +123,6 @@ async fn admit_anywhere(
 
 /// Which runs to stop.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub(super) struct Which {
     /// Runs of this thread.
     #[schema(value_type = Option<String>)]

@@ -1,20 +1,23 @@
 //! Makes threads.
 
+use super::edit::commit;
+use super::settable;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::OptionalJson;
-use crate::wire::Thread;
+use crate::wire::{Thread, state_update};
 use axum::Json;
 use axum::extract::State;
-use deerflow_core::ports::ThreadRepo as _;
-use deerflow_core::{JsonMap, ThreadId};
-use serde::Deserialize;
-use serde_json::json;
+use deerflow_core::ports::{StepLog as _, ThreadRepo as _};
+use deerflow_core::{JsonMap, Lineage, ThreadId};
+use deerflow_runtime::StateEdit;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-/// Metadata that clients cannot set.
-const RESERVED: [&str; 2] = ["owner_id", "user_id"];
+/// Most writes that a thread can begin with.
+const MOST_WRITES: usize = 1000;
 
 /// A thread to be made.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -24,23 +27,102 @@ pub(super) struct NewThread {
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-]{1,64}$", example = "my-thread")]
     thread_id: Option<ThreadId>,
     /// What clients keep with it.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     metadata: Option<JsonMap>,
+    /// What happens when there is one of this id.
+    if_exists: Option<IfExists>,
+    /// Writes that it begins with.
+    supersteps: Option<Vec<Superstep>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum IfExists {
+    /// 409.
+    Raise,
+    /// It is answered unchanged.
+    DoNothing,
+}
+
+/// Writes that belong together.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+struct Superstep {
+    updates: Vec<Update>,
+}
+
+/// One write.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+struct Update {
+    /// By channel.
+    #[schema(value_type = Option<Object>)]
+    values: Option<JsonMap>,
+    /// `{update: …}` in place of `values`.
+    command: Option<Command>,
+    /// In whose name.
+    as_node: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Command {
+    #[schema(value_type = Option<Object>)]
+    update: Option<JsonMap>,
+    /// Must be absent: there is no run to answer.
+    #[schema(value_type = Option<Object>)]
+    resume: Option<Value>,
+    /// Must be absent: `as_node` says where the thread goes on.
+    #[schema(value_type = Option<Object>)]
+    goto: Option<Value>,
 }
 
 /// Make a thread
 ///
-/// A thread of yours that exists already is answered unchanged.
+/// A thread of yours that exists already is answered unchanged, unless `if_exists` is `raise`.
 #[utoipa::path(post, path = "/threads", tag = "threads", request_body = NewThread,
-    responses((status = 200, body = Thread), (status = 404, description = "The id belongs to somebody else")))]
+    responses((status = 200, body = Thread), (status = 404, description = "The id belongs to somebody else"),
+        (status = 409, description = "It exists, and `if_exists` is `raise`")))]
 pub(super) async fn create(
     caller: Caller,
     State(app): State<AppState>,
     OptionalJson(new): OptionalJson<NewThread>,
 ) -> Result<Json<Thread>, ApiError> {
     let id = new.thread_id.unwrap_or_else(ThreadId::random);
-    let mut metadata = new.metadata.unwrap_or_default();
-    metadata.retain(|key, _| !RESERVED.contains(&key.as_str()));
-    let (row, _) = app.store.create_thread(&caller.user_id, &id, metadata).await?;
-    Ok(Json(Thread::with_values(row, json!({}))))
+    // All of them are read before anything is made.
+    let edits = edits(new.supersteps.unwrap_or_default())?;
+    let (row, is_new) = app.store.create_thread(&caller.user_id, &id, settable(new.metadata)).await?;
+    if !is_new && new.if_exists == Some(IfExists::Raise) {
+        return Err(ApiError::conflict(format!("Thread {id} already exists")));
+    }
+    if !is_new || edits.is_empty() {
+        return Ok(Json(Thread::with_values(row, json!({}))));
+    }
+    for edit in edits {
+        if let Err(error) = commit(&app, &caller, &id, edit).await {
+            app.store.delete_thread(&caller.user_id, &id).await?;
+            return Err(error);
+        }
+    }
+    let head = app.store.load(&Lineage::root(id.clone()), None).await?;
+    let row = app.store.thread(&caller.user_id, &id).await?.unwrap_or(row);
+    Ok(Json(Thread::with_state(row, head.as_ref())))
+}
+
+fn edits(supersteps: Vec<Superstep>) -> Result<Vec<StateEdit>, ApiError> {
+    let mut edits = Vec::new();
+    for update in supersteps.into_iter().flat_map(|step| step.updates) {
+        let command = update.command.unwrap_or(Command { update: None, resume: None, goto: None });
+        if command.resume.is_some() || command.goto.is_some() {
+            let place = json!(["body", "supersteps"]);
+            let message = "A command here can only have `update`";
+            return Err(ApiError::invalid("value_error", place, message, Value::Null));
+        }
+        let values = update.values.or(command.update).unwrap_or_default();
+        let update_of = state_update(values, &["supersteps"])?;
+        edits.push(StateEdit { as_node: update.as_node, update: update_of, ..StateEdit::default() });
+        if edits.len() > MOST_WRITES {
+            let message = format!("List should have at most {MOST_WRITES} updates");
+            return Err(ApiError::invalid("too_long", json!(["body", "supersteps"]), message, Value::Null));
+        }
+    }
+    Ok(edits)
 }

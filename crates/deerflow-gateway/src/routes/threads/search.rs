@@ -4,21 +4,32 @@ use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Bounded, OptionalJson};
-use crate::wire::{PINNED, Thread};
+use crate::wire::{ExtractPath, PINNED, Select, Thread};
 use axum::Json;
 use axum::extract::State;
-use deerflow_core::ports::{ThreadFilter, ThreadQuery, ThreadRepo as _, ThreadSort};
-use deerflow_core::{JsonMap, ThreadId};
+use deerflow_core::ports::{StepLog as _, ThreadFilter, ThreadQuery, ThreadRepo as _, ThreadRow, ThreadSort};
+use deerflow_core::{JsonMap, Lineage, ThreadId};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+use super::by_values::matching;
+use super::filter::{checked, stored_status};
+
+/// Most paths of one request.
+const MOST_PATHS: usize = 10;
 
 /// Which threads, and how many.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(default)]
 pub(super) struct Search {
     /// Metadata a thread must have.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     metadata: Option<JsonMap>,
+    /// Values the state must have; of the most recently used 1000 threads.
+    #[schema(value_type = Option<Object>)]
+    values: Option<JsonMap>,
     /// One of these.
     #[schema(value_type = Option<Vec<String>>)]
     ids: Option<Vec<ThreadId>>,
@@ -34,6 +45,12 @@ pub(super) struct Search {
     sort_by: Option<SortBy>,
     /// `asc` or `desc`.
     sort_order: Option<SortOrder>,
+    /// Fields to answer with; all when absent.
+    #[schema(value_type = Option<Vec<String>>)]
+    select: Select,
+    /// Paths into the threads, by the alias under which `extracted` has what is there. At most 10.
+    #[schema(value_type = Option<Object>, example = json!({"last": "values.messages[-1].content"}))]
+    extract: Option<IndexMap<String, ExtractPath>>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
@@ -55,21 +72,36 @@ enum SortOrder {
 
 impl Default for Search {
     fn default() -> Self {
-        let (limit, offset) = (Bounded::new(100), Bounded::new(0));
-        Self { metadata: None, ids: None, status: None, limit, offset, sort_by: None, sort_order: None }
+        Self {
+            metadata: None,
+            values: None,
+            ids: None,
+            status: None,
+            limit: Bounded::new(100),
+            offset: Bounded::new(0),
+            sort_by: None,
+            sort_order: None,
+            select: Select::default(),
+            extract: None,
+        }
     }
 }
 
 /// Find threads
 ///
-/// Pinned ones first, then the most recently used.
+/// Pinned ones first, then the most recently used. Of the state, `values` has the title only: `extract` picks the rest.
 #[utoipa::path(post, path = "/threads/search", tag = "threads", request_body = Search,
-    responses((status = 200, body = Vec<Thread>)))]
+    responses((status = 200, body = Vec<Thread>), (status = 422, description = "A filter that cannot be used")))]
 pub(super) async fn search(
     caller: Caller,
     State(app): State<AppState>,
     OptionalJson(search): OptionalJson<Search>,
-) -> Result<Json<Vec<Thread>>, ApiError> {
+) -> Result<Json<Vec<Value>>, ApiError> {
+    let paths = search.extract.unwrap_or_default();
+    if paths.len() > MOST_PATHS {
+        let message = format!("Dictionary should have at most {MOST_PATHS} items");
+        return Err(ApiError::invalid("too_long", json!(["body", "extract"]), message, Value::Null));
+    }
     let sort = match search.sort_by {
         Some(SortBy::ThreadId) => ThreadSort::ThreadId,
         Some(SortBy::CreatedAt) => ThreadSort::CreatedAt,
@@ -78,8 +110,8 @@ pub(super) async fn search(
     };
     let query = ThreadQuery {
         filter: ThreadFilter {
-            metadata: search.metadata.unwrap_or_default(),
-            status: search.status.into_iter().collect(),
+            metadata: checked(search.metadata)?,
+            status: stored_status(search.status),
             ids: search.ids,
         },
         pinned_by: Some(PINNED.to_owned()),
@@ -88,6 +120,34 @@ pub(super) async fn search(
         limit: search.limit.get(),
         offset: search.offset.get(),
     };
-    let rows = app.store.search_threads(&caller.user_id, query).await?;
-    Ok(Json(rows.into_iter().map(Thread::listed).collect()))
+    let rows = match search.values.filter(|values| !values.is_empty()) {
+        None => app.store.search_threads(&caller.user_id, query).await?,
+        Some(values) => {
+            let all = matching(&app, &caller, &query, &values).await?;
+            all.into_iter().skip(query.offset as usize).take(query.limit as usize).collect()
+        }
+    };
+    let mut threads = Vec::with_capacity(rows.len());
+    for row in rows {
+        let extracted = if paths.is_empty() { None } else { Some(extract(&app, &row, &paths).await?) };
+        let thread = json!(Thread { extracted, ..Thread::listed(row) });
+        // What was extracted was asked for.
+        let extracted = thread.get("extracted").cloned();
+        let mut thread = search.select.of(thread);
+        if let Some(extracted) = extracted {
+            thread["extracted"] = extracted;
+        }
+        threads.push(thread);
+    }
+    Ok(Json(threads))
+}
+
+async fn extract(app: &AppState, row: &ThreadRow, paths: &IndexMap<String, ExtractPath>) -> Result<JsonMap, ApiError> {
+    let head = if paths.values().any(|path| path.is_in("values") || path.is_in("interrupts")) {
+        app.store.load(&Lineage::root(row.thread_id.clone()), None).await?
+    } else {
+        None
+    };
+    let whole = json!(Thread::with_state(row.clone(), head.as_ref()));
+    Ok(paths.iter().map(|(alias, path)| (alias.clone(), path.find(&whole))).collect())
 }

@@ -9,7 +9,9 @@ use crate::wire::{Run, iso};
 use axum::Json;
 use axum::extract::State;
 use deerflow_core::RunStatus;
-use deerflow_core::ports::{ModelUsage, RunFilter, RunRepo as _, ThreadFilter, ThreadQuery, ThreadRepo as _, UsageRepo as _};
+use deerflow_core::ports::{
+    ModelUsage, RunFilter, RunRepo as _, ThreadFilter, ThreadQuery, ThreadRepo as _, UsageRepo as _,
+};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +43,7 @@ pub(super) async fn stats(caller: Caller, State(app): State<AppState>) -> Result
         active_runs: stats.active_runs,
         failed_runs: stats.failed_runs,
         total_threads: stats.total_threads,
-        total_agents: app.harness.custom_agents(&caller.user_id).len() as u64,
+        total_agents: crate::routes::agents::count(&app, &caller).await?,
         total_tokens: stats.by_model.values().map(|model| model.total_tokens).sum(),
         total_cost: cost.as_ref().map(deerflow_models::Cost::amount),
         currency: cost.map(|cost| cost.currency().to_owned()),

@@ -27,8 +27,11 @@ pub(super) fn of_all(app: &AppState, used: &BTreeMap<String, ModelUsage>) -> Opt
         let cost = of_model(app, model, used)?;
         match &mut total {
             None => total = Some(cost),
-            Some(sum) if sum.add(&cost) => {}
-            Some(_) => return None,
+            Some(sum) => {
+                if !sum.add(&cost) {
+                    return None;
+                }
+            }
         }
     }
     total

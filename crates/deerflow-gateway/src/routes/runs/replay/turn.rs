@@ -35,8 +35,8 @@ pub(super) fn of_answer(state: &ThreadState, id: &str) -> Result<Found, ApiError
         return Err(ApiError::conflict("Only the latest assistant message can be regenerated"));
     }
     let question = state.messages[..answer].iter().rposition(|message| message.is_real_user());
-    let question = question
-        .ok_or_else(|| ApiError::conflict("Could not find the user message for this assistant response"))?;
+    let question =
+        question.ok_or_else(|| ApiError::conflict("Could not find the user message for this assistant response"))?;
     Ok(Found { question, answer: Some(answer) })
 }
 
@@ -75,9 +75,8 @@ pub(super) async fn locate(
     let run_id = run_id.and_then(|id| RunId::parse(id).ok());
     let run_id = run_id.ok_or_else(|| ApiError::conflict("Could not find source run for assistant message"))?;
     let place = before(log, thread_id, &run_id).await?;
-    let place = place.ok_or_else(|| {
-        ApiError::conflict("Could not find an addressable checkpoint before the target user message")
-    })?;
+    let place = place
+        .ok_or_else(|| ApiError::conflict("Could not find an addressable checkpoint before the target user message"))?;
     Ok(Turn { question: found.question, answer: found.answer, run_id, place })
 }
 

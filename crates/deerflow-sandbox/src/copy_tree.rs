@@ -19,7 +19,7 @@ const DEPTH: usize = 128;
 ///
 /// # Errors
 /// What the file system says; `ENAMETOOLONG` for a tree that is too deep. What was copied stays.
-pub(super) fn copy(from: &Path, to: &Path, name: &str) -> io::Result<u64> {
+pub(crate) fn copy(from: &Path, to: &Path, name: &str) -> io::Result<u64> {
     let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (from, to) = (rustix::fs::open(from, open, Mode::empty())?, rustix::fs::open(to, open, Mode::empty())?);
     let name = std::ffi::CString::new(name)?;
