@@ -32,7 +32,8 @@ impl<S> RunLog<S> {
         for update in updates {
             let messages = &update.update.messages;
             let rewritten = messages.iter().any(|message| message.is_remove_all());
-            let told = messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
+            let told =
+                messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
             rows.extend(told.map(|message| NewJournalRow {
                 category: "message".into(),
                 event: format!("{}.message", message.role()),
@@ -79,5 +80,28 @@ impl<S: StepLog> StepLog for RunLog<S> {
         limit: u32,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
         self.store.history(lineage, before, limit).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deerflow_core::{RunId, StateUpdate};
+
+    /// BR-067: what a compaction keeps is in the journal already.
+    #[test]
+    fn a_rewritten_conversation_journals_only_what_is_new() {
+        let log = RunLog::new(Arc::new(()), Fence { run_id: RunId::random(), epoch: 1 });
+        let kept = Arc::new(Message::human("kept").with_id("kept"));
+        let old = Arc::new(Message::human("old").with_id("old"));
+        log.know(Arc::new(ThreadState { messages: vec![old, kept.clone()], ..ThreadState::default() }));
+        let fresh = Arc::new(Message::human("fresh").with_id("fresh"));
+        let update =
+            |messages| NodeUpdate { node: "n".into(), update: StateUpdate { messages, ..StateUpdate::none() } };
+        let summary = Arc::new(Message::human("summary").with_id("summary"));
+        let rewritten = vec![Arc::new(Message::remove_all()), summary, kept.clone(), fresh.clone()];
+        let rows = log.rows(&[update(vec![fresh]), update(rewritten), update(vec![Arc::new(Message::remove("kept"))])]);
+        let ids: Vec<_> = rows.iter().map(|row| row.content["message"]["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, ["fresh", "summary"]);
     }
 }

@@ -54,13 +54,22 @@ pub(crate) enum Told {
     /// Deltas, tool progress, custom events, interrupts: as the agent told them.
     Agent(AgentEvent),
     /// A whole message, durable.
-    Message { node: Arc<str>, message: Arc<Message> },
+    Message {
+        node: Arc<str>,
+        message: Arc<Message>,
+    },
     /// What a node wrote, durable.
     Update(Arc<NodeUpdate>),
     Committed(CommittedStep),
     /// Text of this message was shown and does not count; with the state that does.
-    Discarded { message_id: String, state: Option<Arc<ThreadState>> },
-    Error { name: String, message: String },
+    Discarded {
+        message_id: String,
+        state: Option<Arc<ThreadState>>,
+    },
+    Error {
+        name: String,
+        message: String,
+    },
     End,
 }
 

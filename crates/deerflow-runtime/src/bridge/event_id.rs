@@ -85,7 +85,9 @@ mod tests {
     /// BR-035
     #[test]
     fn what_is_no_id_means_from_the_start() {
-        for bad in ["-1", "", "abc", "1-", "-", "1", "+1-2", "1-+2", "1-2-3", "99999999999999999999999-0", "１-2", "1 - 2"] {
+        for bad in
+            ["-1", "", "abc", "1-", "-", "1", "+1-2", "1-+2", "1-2-3", "99999999999999999999999-0", "１-2", "1 - 2"]
+        {
             assert_eq!(EventId::from_header(Some(bad)), None, "{bad:?}");
         }
         assert_eq!(EventId::from_header(None), None);

@@ -39,9 +39,7 @@ pub(super) struct CheckpointFrame<'a> {
 
 /// The frame of a step; `step` counts this run's.
 pub(super) fn checkpoint<'a>(run: &RunView, committed: &'a CommittedStep, step: u64) -> CheckpointFrame<'a> {
-    let config = |id: &CheckpointId| {
-        json!({"configurable": {"checkpoint_ns": "", "thread_id": run.thread_id, "checkpoint_id": id}})
-    };
+    let config = |id: &CheckpointId| json!({"configurable": {"checkpoint_ns": "", "thread_id": run.thread_id, "checkpoint_id": id}});
     let next = next_nodes(committed.next, &committed.state);
     let open = committed.state.interrupts();
     let task = |node: &String| {

@@ -49,7 +49,7 @@ struct Pending {
     calls: Vec<ToolCallChunk>,
     pieces: usize,
     /// Id of the last piece's frame.
-    id: EventId,
+    id: Option<EventId>,
 }
 
 impl MessageView {
@@ -167,7 +167,7 @@ impl MessageView {
         let Some(streaming) = &self.streaming else { return };
         let message_id = streaming.message_id.clone();
         let data = line(&(chunk(&message_id, "", "", &pending.calls), &streaming.metadata));
-        frames.push("messages", data, Some(pending.id));
+        frames.push("messages", data, pending.id);
         self.see(&message_id);
     }
 
@@ -197,10 +197,8 @@ impl MessageView {
             }
             streaming if first => {
                 let render = || {
-                    let metadata = streaming.map_or_else(
-                        || run.of_message(node, message.id(), None, step),
-                        |streaming| streaming.metadata,
-                    );
+                    let metadata = streaming
+                        .map_or_else(|| run.of_message(node, message.id(), None, step), |streaming| streaming.metadata);
                     line(&(StreamedMessage(message), metadata))
                 };
                 let data = match entry {
@@ -260,9 +258,7 @@ pub(super) fn last_chunk(message: &Message, text: &str) -> Value {
 }
 
 fn pieces(calls: &[ToolCallChunk]) -> Value {
-    let piece = |call: &ToolCallChunk| {
-        json!({"name": call.name, "args": call.args, "id": call.id, "index": call.index, "type": "tool_call_chunk"})
-    };
+    let piece = |call: &ToolCallChunk| json!({"name": call.name, "args": call.args, "id": call.id, "index": call.index, "type": "tool_call_chunk"});
     calls.iter().map(piece).collect()
 }
 

@@ -27,7 +27,9 @@ pub enum StreamMode {
 
 /// There is no stream mode of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown stream mode {0:?}; hint: values, updates, messages, messages-tuple, custom, tasks, checkpoints, debug, events")]
+#[error(
+    "unknown stream mode {0:?}; hint: values, updates, messages, messages-tuple, custom, tasks, checkpoints, debug, events"
+)]
 pub struct UnknownStreamMode(pub String);
 
 impl StreamMode {

@@ -53,9 +53,7 @@ impl TaskView {
     fn asked(&self, run: &RunView, step: u64, question: &Interrupt) -> TaskFrame {
         let open = interrupts(std::slice::from_ref(question));
         let id = task_id(run, step, &question.node, &question.id);
-        TaskFrame::Ended(
-            json!({"id": id, "name": question.node, "error": null, "result": {}, "interrupts": open}),
-        )
+        TaskFrame::Ended(json!({"id": id, "name": question.node, "error": null, "result": {}, "interrupts": open}))
     }
 
     pub(super) fn update(&mut self, run: &RunView, step: u64, update: &NodeUpdate) -> Vec<TaskFrame> {

@@ -146,7 +146,11 @@ fn turn() -> Teller {
     run.commit(
         StepKind::Model,
         Next::Tools,
-        vec![("model", messages(vec![call])), ("Usage.after_model", messages(vec![marked])), ("Title.after_model", title)],
+        vec![
+            ("model", messages(vec![call])),
+            ("Usage.after_model", messages(vec![marked])),
+            ("Title.after_model", title),
+        ],
     );
     run.tell(AgentEvent::ToolStarted { call_id: "c1".into(), name: "search".into(), args: json!({}) });
     let result = Message::tool("found", "c1", "search").with_id("r");
@@ -199,10 +203,7 @@ async fn updates_name_their_nodes_and_values_come_once_a_step() {
             if event == "values" { event.clone() } else { key }
         })
         .collect();
-    assert_eq!(
-        names,
-        ["values", "model", "Usage.after_model", "Title.after_model", "values", "tools", "values"]
-    );
+    assert_eq!(names, ["values", "model", "Usage.after_model", "Title.after_model", "values", "tools", "values"]);
     assert_eq!(shown[3].1, json!({"Title.after_model": {"title": "T"}}));
     let last = &shown[6].1;
     assert_eq!(last["title"], "T");
@@ -229,8 +230,7 @@ async fn a_platform_reader_gets_each_message_as_far_as_it_is() {
 async fn tasks_begin_and_end_under_one_id_and_debug_wraps_them() {
     let run = turn();
     let tasks = run.shown(&[StreamMode::Tasks]);
-    let told: Vec<_> =
-        tasks.iter().map(|(_, t)| (t["name"].as_str().unwrap(), t.get("result").is_some())).collect();
+    let told: Vec<_> = tasks.iter().map(|(_, t)| (t["name"].as_str().unwrap(), t.get("result").is_some())).collect();
     let hook = [("Usage.after_model", false), ("Usage.after_model", true)];
     let title = [("Title.after_model", false), ("Title.after_model", true)];
     assert_eq!(
@@ -271,8 +271,19 @@ async fn events_pair_starts_with_ends() {
     assert_eq!(
         told,
         [
-            "on_chain_start", "on_chat_model_start", stream, stream, stream, "on_chat_model_end", chain, chain, chain,
-            "on_tool_start", "on_tool_end", chain, "on_chain_end"
+            "on_chain_start",
+            "on_chat_model_start",
+            stream,
+            stream,
+            stream,
+            "on_chat_model_end",
+            chain,
+            chain,
+            chain,
+            "on_tool_start",
+            "on_tool_end",
+            chain,
+            "on_chain_end"
         ]
     );
     let (start, end) = (&shown[9].1, &shown[10].1);

@@ -40,7 +40,10 @@ impl ReplayStore for Journal {
 pub(super) enum Step {
     Input,
     /// Deltas of an attempt that failed, if any, and of the one that counts.
-    Model { lost: Option<usize>, deltas: usize },
+    Model {
+        lost: Option<usize>,
+        deltas: usize,
+    },
     Tools(usize),
 }
 
@@ -71,7 +74,8 @@ impl Runner {
     pub(super) fn new(bridge: Bridge, steps: Vec<Step>, before: u64) -> Self {
         let (run_id, thread_id) = (RunId::random(), ThreadId::parse("t").unwrap());
         let earlier = RunId::random();
-        let rows = (1..=before).map(|seq| row(seq, &earlier, &Message::human("old").with_id(format!("old-{seq}")), "x"));
+        let rows =
+            (1..=before).map(|seq| row(seq, &earlier, &Message::human("old").with_id(format!("old-{seq}")), "x"));
         let journal = Journal {
             rows: Mutex::new(rows.collect()),
             head: Mutex::new(None),

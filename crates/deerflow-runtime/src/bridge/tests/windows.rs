@@ -77,7 +77,13 @@ async fn ids_that_are_not_of_this_run_mean_from_the_start() {
 
 #[tokio::test]
 async fn a_run_that_is_over_is_forgotten_in_time_and_still_ends() {
-    assert!({ let run = over(vec![Step::Input]); run.bridge.get(&run.run_id).is_some() }, "kept for a while");
+    assert!(
+        {
+            let run = over(vec![Step::Input]);
+            run.bridge.get(&run.run_id).is_some()
+        },
+        "kept for a while"
+    );
     let bridge = Bridge::new(BridgeOptions { keep_closed: Duration::ZERO, ..BridgeOptions::default() });
     let mut run = Runner::new(bridge, vec![Step::Input, Step::Tools(1)], 3);
     while run.act() {}
@@ -96,10 +102,7 @@ async fn many_runs_that_are_over_stay_within_their_bytes() {
     for _ in 0..50 {
         let run_id = RunId::random();
         let stream = bridge.open(&run_id, &ThreadId::parse("t").unwrap());
-        stream.publish(AgentEvent::ModelDelta {
-            message_id: "m".into(),
-            delta: MessageDelta::text("x".repeat(5000)),
-        });
+        stream.publish(AgentEvent::ModelDelta { message_id: "m".into(), delta: MessageDelta::text("x".repeat(5000)) });
         stream.close();
         ids.push(run_id);
     }

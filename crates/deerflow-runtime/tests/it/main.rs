@@ -1,0 +1,3 @@
+//! The runtime over a real store, a real harness and a scripted model.
+
+mod streams;
