@@ -24,7 +24,7 @@ pub use stored::ReplayStore;
 pub use stream::RunStream;
 pub use subscription::{CommittedState, Item, StoredMessage, Subscription};
 
-use deerflow_core::{RunId, ThreadId};
+use deerflow_core::{RunId, StoreError, ThreadId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -85,6 +85,21 @@ impl Bridge {
         /// More events than follow one row in any life.
         const LIFE: u64 = 1 << 32;
         self.open_after(run_id, thread_id, EventId { seq, n: epoch.saturating_mul(LIFE) })
+    }
+
+    /// The stream of a run that this process takes up: [`Self::resume`] after the last row in the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn take_up<S: ReplayStore + ?Sized>(
+        &self,
+        store: &S,
+        run_id: &RunId,
+        thread_id: &ThreadId,
+        epoch: u64,
+    ) -> Result<Arc<RunStream>, StoreError> {
+        let seq = stored::last_row(store, thread_id, run_id).await?;
+        Ok(self.resume(run_id, thread_id, seq, epoch))
     }
 
     fn open_after(&self, run_id: &RunId, thread_id: &ThreadId, base: EventId) -> Arc<RunStream> {

@@ -74,7 +74,10 @@ impl Views {
     pub fn frames(&mut self, item: &Item) -> Vec<Frame> {
         let mut frames = Frames::default();
         match item {
-            Item::Begin => self.begin(&mut frames),
+            Item::Begin => {
+                frames.at(EventId::default());
+                self.begin(&mut frames);
+            }
             Item::Entry { entry, after } => match after {
                 Some(after) if entry.id.last_frame() <= *after => self.observe(entry),
                 Some(after) => {

@@ -45,6 +45,8 @@ pub(super) struct Log {
     /// The message that is being streamed, if any of it was shown.
     shown: Option<String>,
     pub(super) closed: Option<Instant>,
+    /// Whether anything but the end was told.
+    pub(super) began: bool,
 }
 
 impl Log {
@@ -63,6 +65,7 @@ impl Log {
             step: 0,
             shown: None,
             closed: None,
+            began: false,
         }
     }
 
@@ -71,6 +74,7 @@ impl Log {
         if self.closed.is_some() {
             return;
         }
+        self.began |= !matches!(event, RunEvent::End);
         match event {
             RunEvent::Metadata { .. } => self.push(None, Told::Metadata),
             RunEvent::Agent(event) => self.agent(event),

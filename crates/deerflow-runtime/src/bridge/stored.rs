@@ -4,6 +4,7 @@ use super::subscription::StoredMessage;
 use async_trait::async_trait;
 use deerflow_core::ports::{Checkpoint, EventRepo, JournalRow, RunRepo, StepLog};
 use deerflow_core::{Lineage, Message, RunId, RunStatus, StoreError, ThreadId};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What replaying a run needs of a database. Everything with the storage ports has it.
@@ -85,31 +86,33 @@ pub(super) enum Replayed {
     Nothing,
 }
 
-/// Reads a row leniently: rows of other versions say less, never something wrong.
+/// Reads a row leniently, by its JSON: rows of other versions say less, never something wrong. The message is the content
+/// or a member of it; its node stands beside it or in the row's metadata.
 pub(super) fn replay(row: JournalRow) -> Replayed {
-    let JournalRow { seq, row, .. } = row;
-    let content = row.content;
-    match row.category.as_str() {
-        "message" => {
-            let node = row.metadata.get("node").or_else(|| content.get("node"));
-            let node = node.and_then(|node| node.as_str()).unwrap_or("model").to_owned();
-            // Rows of earlier versions hold the message beside its node.
-            let message = content.get("message").cloned().unwrap_or(content);
-            match serde_json::from_value::<Message>(message) {
-                Ok(message) => Replayed::Message(StoredMessage { seq, node, message: Arc::new(message) }),
-                Err(error) => {
-                    tracing::warn!(seq, %error, "a journal row holds no message");
-                    Replayed::Nothing
-                }
+    let seq = row.seq;
+    let mut row = serde_json::to_value(row.row).unwrap_or_default();
+    let text =
+        |row: &Value, paths: &[&str]| paths.iter().find_map(|path| row.pointer(path)?.as_str()).map(str::to_owned);
+    if row["category"] == "message" {
+        let node = text(&row, &["/metadata/node", "/content/node"]).unwrap_or_else(|| "model".to_owned());
+        let content = row["content"].take();
+        let message = content.get("message").cloned().unwrap_or(content);
+        return match serde_json::from_value::<Message>(message) {
+            Ok(message) => Replayed::Message(StoredMessage { seq, node, message: Arc::new(message) }),
+            Err(error) => {
+                tracing::warn!(seq, %error, "a journal row holds no message");
+                Replayed::Nothing
             }
-        }
-        _ if row.event == "run.error" => {
-            let name = row.metadata.get("error_type").and_then(|name| name.as_str()).unwrap_or("RunError");
-            let message = content.as_str().unwrap_or("the run failed");
-            Replayed::Failed { name: name.to_owned(), message: message.to_owned() }
-        }
-        _ => Replayed::Nothing,
+        };
     }
+    if row["event"] == "run.error" {
+        return Replayed::Failed {
+            name: text(&row, &["/content/name", "/metadata/error_type"]).unwrap_or_else(|| "RunError".to_owned()),
+            message: text(&row, &["/content", "/content/message", "/content/error"])
+                .unwrap_or_else(|| "the run failed".to_owned()),
+        };
+    }
+    Replayed::Nothing
 }
 
 /// Whether a row of the run has this number.
@@ -121,4 +124,20 @@ pub(super) async fn is_row_of<S: ReplayStore + ?Sized>(
 ) -> Result<bool, StoreError> {
     let Some(before) = seq.checked_sub(1) else { return Ok(true) };
     Ok(store.rows(thread_id, run_id, before, 1).await?.first().is_some_and(|row| row.seq == seq))
+}
+
+/// The last row of a run so far; 0 when it has none.
+pub(super) async fn last_row<S: ReplayStore + ?Sized>(
+    store: &S,
+    thread_id: &ThreadId,
+    run_id: &RunId,
+) -> Result<u64, StoreError> {
+    let mut last = 0;
+    loop {
+        let rows = store.rows(thread_id, run_id, last, PAGE).await?;
+        last = rows.last().map_or(last, |row| row.seq);
+        if rows.len() < PAGE as usize {
+            return Ok(last);
+        }
+    }
 }

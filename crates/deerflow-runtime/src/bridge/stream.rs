@@ -70,6 +70,18 @@ impl RunStream {
         self.head.send_replace(next);
     }
 
+    /// Whether the run is over.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed_at().is_some()
+    }
+
+    /// Whether it holds a run: not one that only said that the run is over.
+    pub(super) fn holds_a_run(&self) -> bool {
+        let log = self.lock();
+        log.closed.is_none() || log.began
+    }
+
     pub(super) fn closed_at(&self) -> Option<Instant> {
         self.lock().closed
     }

@@ -5,6 +5,7 @@ use super::log::Start;
 use super::stored::{PAGE, ReplayStore, Replayed, is_row_of, replay};
 use super::stream::{Found, RunStream};
 use super::{Bridge, EventId};
+use deerflow_core::message::kwargs;
 use deerflow_core::ports::{Checkpoint, JournalRow};
 use deerflow_core::{CheckpointId, Message, RunId, RunStatus, StoreError, ThreadId, ThreadState};
 use std::collections::VecDeque;
@@ -190,7 +191,8 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
     }
 
     async fn begin(&mut self, after: Option<EventId>) -> Result<(), StoreError> {
-        let Some(stream) = self.bridge.get(&self.run_id) else {
+        let here = self.bridge.get(&self.run_id).filter(|stream| stream.holds_a_run());
+        let Some(stream) = here else {
             let seq = self.seen(after.map_or(0, |id| id.seq)).await?;
             let begin = after.is_none() || (seq == 0 && after.is_some_and(|id| id.seq > 0));
             self.place = Place::Stored { seq, begin, shown: None, failure: None };
@@ -279,6 +281,12 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
                 Replayed::Nothing => {}
             }
         }
+        let answered =
+            head.as_ref().and_then(|head| head.state.last_ai()).is_some_and(|m| m.flag(kwargs::ERROR_FALLBACK));
+        if answered {
+            // A failed provider is told by a message.
+            failure = None;
+        }
         let shown = match head {
             Some(head) => {
                 let id = head.id.clone();
@@ -298,7 +306,7 @@ impl<S: ReplayStore + ?Sized> Subscription<S> {
         }
         self.place = Place::Stored { seq, begin: false, shown, failure };
         if !more && self.ready.is_empty() {
-            if self.bridge.get(&self.run_id).is_some() {
+            if self.bridge.get(&self.run_id).is_some_and(|stream| stream.holds_a_run()) {
                 // This process has taken the run over.
                 self.place = Place::New(Some(EventId { seq, n: 0 }));
                 return Ok(());

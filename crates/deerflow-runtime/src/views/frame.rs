@@ -18,25 +18,26 @@ pub struct Frame {
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     list: Vec<Frame>,
-    id: EventId,
+    /// The event; none for what a reader is told at the end of the journal.
+    id: Option<EventId>,
     used: u64,
 }
 
 impl Frames {
     /// The frames that follow belong to the event with this id.
     pub(super) fn at(&mut self, id: EventId) {
-        (self.id, self.used) = (id, 0);
+        (self.id, self.used) = (Some(id), 0);
     }
     /// The event's next id.
-    pub(super) fn next_id(&mut self) -> EventId {
-        let id = self.id.frame(self.used);
+    pub(super) fn next_id(&mut self) -> Option<EventId> {
+        let id = self.id?.frame(self.used);
         self.used += 1;
-        id
+        Some(id)
     }
     /// A frame of the event.
     pub(super) fn add(&mut self, event: &str, data: Arc<str>) {
         let id = self.next_id();
-        self.push(event, data, Some(id));
+        self.push(event, data, id);
     }
     /// A frame with an id that was taken before, or with none.
     pub(super) fn push(&mut self, event: &str, data: Arc<str>, id: Option<EventId>) {

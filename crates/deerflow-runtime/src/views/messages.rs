@@ -49,7 +49,7 @@ struct Pending {
     calls: Vec<ToolCallChunk>,
     pieces: usize,
     /// Id of the last piece's frame.
-    id: EventId,
+    id: Option<EventId>,
 }
 
 impl MessageView {
@@ -167,7 +167,7 @@ impl MessageView {
         let Some(streaming) = &self.streaming else { return };
         let message_id = streaming.message_id.clone();
         let data = line(&(chunk(&message_id, "", "", &pending.calls), &streaming.metadata));
-        frames.push("messages", data, Some(pending.id));
+        frames.push("messages", data, pending.id);
         self.see(&message_id);
     }
 
