@@ -42,5 +42,5 @@ impl Section for ServerConfig {
 /// Adds the gateway's sections.
 #[must_use]
 pub fn sections(registry: Registry) -> Registry {
-    registry.with::<ServerConfig>()
+    registry.with::<ServerConfig>().with::<deerflow_runtime::runs::RunsConfig>()
 }

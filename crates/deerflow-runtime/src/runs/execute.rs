@@ -3,7 +3,7 @@
 use super::delivery::Delivery;
 use super::facts::first_human;
 use super::finish::Ending;
-use super::live::Live;
+use super::live::{Live, Stop};
 use super::log::{End, OwnedLog};
 use super::request::{Plan, StoredRun};
 use super::{Inner, create};
@@ -56,8 +56,12 @@ impl<S: RuntimeStore> Inner<S> {
             inner.live.remove(&run_id);
             stream.close();
             live.ended.cancel();
+            let over = !matches!(live.reason(), Some(Stop::HandOver | Stop::Lost));
             if let Err(error) = inner.pump(&thread_id).await {
                 tracing::warn!(%thread_id, %error, "the next run of the thread was not begun; it is tried again");
+            }
+            if over {
+                inner.call_webhook(&run_id).await;
             }
         });
     }

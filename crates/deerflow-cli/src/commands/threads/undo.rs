@@ -5,14 +5,14 @@ use super::idle;
 use crate::failure::Failure;
 use crate::render::printable_line;
 use deerflow_core::message::kwargs;
-use deerflow_core::ports::{ROLLED_BACK, RunFilter, RunRepo, StepLog, ThreadRepo};
+use deerflow_core::ports::{EventRepo, ROLLED_BACK, RunFilter, RunRepo, StepLog, ThreadRepo};
 use deerflow_core::{Lineage, ThreadId, ThreadState, UserId, text};
 use deerflow_runtime::{EditError, rollback_run};
 use std::collections::HashSet;
 use std::path::Path;
 
 pub(super) async fn undo(
-    store: &(impl ThreadRepo + RunRepo + StepLog),
+    store: &(impl ThreadRepo + RunRepo + EventRepo + StepLog),
     user: &UserId,
     home: &Path,
     id: &ThreadId,

@@ -63,7 +63,8 @@ impl Bench {
     /// The conversation, as `role: text`.
     pub(crate) async fn said(&self, thread: &str) -> Vec<String> {
         let head = self.head(thread).await;
-        let shown = head.state.messages.iter().filter(|message| !message.flag(deerflow_core::message::kwargs::HIDE_FROM_UI));
+        let shown =
+            head.state.messages.iter().filter(|message| !message.flag(deerflow_core::message::kwargs::HIDE_FROM_UI));
         shown.map(|message| format!("{}: {}", message.role(), message.text())).collect()
     }
 }
