@@ -1,7 +1,7 @@
 //! One run, from admission to its last write.
 
 use super::delivery::Delivery;
-use super::facts::first_human;
+use super::excerpt::first_human;
 use super::finish::Ending;
 use super::live::{Live, Stop};
 use super::log::{End, OwnedLog};

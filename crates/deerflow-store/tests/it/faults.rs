@@ -116,7 +116,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     .unwrap();
     let error = refused(&home.path).await;
     assert!(
-        error.contains("schema 9000") && error.contains("up to 4") && error.contains("update the program"),
+        error.contains("schema 9000") && error.contains("up to 7") && error.contains("update the program"),
         "{error}"
     );
 }

@@ -81,6 +81,10 @@ impl Process {
         let runs = self.runs.clone();
         self.runtime.spawn(async move { runs.create(&caller(), request).await.unwrap() }).await.unwrap()
     }
+    pub(crate) async fn recover(&self) -> usize {
+        let runs = self.runs.clone();
+        self.runtime.spawn(async move { runs.recover().await.unwrap() }).await.unwrap()
+    }
     pub(crate) fn kill(self) {
         let Self { runs, runtime } = self;
         std::thread::spawn(move || runtime.shutdown_timeout(std::time::Duration::from_secs(5))).join().unwrap();
