@@ -232,6 +232,14 @@ pub(crate) enum ThreadsCommand {
         /// The thread
         thread: String,
     },
+    /// Make room in a conversation now: its older messages are replaced by a summary
+    Compact {
+        /// The thread
+        thread: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Mark a conversation for another storage mode (`database.checkpoint_channel_mode`)
     Migrate {
         /// The thread

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+/// Metadata of a `run.error` row that readers of the run were told of.
+pub(crate) const RAISED: &str = "raised";
+
 /// Writes the rows of one run, and remembers what they count.
 #[derive(Debug)]
 pub(crate) struct JournalRows {
@@ -58,12 +61,14 @@ impl JournalRows {
         row.with("usage", json!(part.usage_metadata)).with("latency_ms", latency).with("llm_call_index", count.answers)
     }
 
-    /// How the run ended: `run.error` when it failed, and `run.end`.
-    pub(crate) fn ended(outcome: &RunOutcome) -> Vec<NewJournalRow> {
+    /// How the run ended: `run.error` when it failed, and `run.end`. `class` names the failure that it could not go on with:
+    /// its readers are told of that one; of others the conversation says enough.
+    pub(crate) fn ended(outcome: &RunOutcome, class: Option<&str>) -> Vec<NewJournalRow> {
         let mut rows = Vec::new();
         if let Some(error) = outcome.error.as_ref().filter(|_| outcome.status != RunStatus::Interrupted) {
-            let row = NewJournalRow::new("error", "run.error", json!(error));
-            rows.push(row.with("error_type", outcome.stop_reason.as_deref().unwrap_or("RunError")));
+            let kind = class.or(outcome.stop_reason.as_deref()).unwrap_or("RunError");
+            let row = NewJournalRow::new("error", "run.error", json!(error)).with("error_type", kind);
+            rows.push(if class.is_some() { row.with(RAISED, true) } else { row });
         }
         let content = json!({
             "status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason, "usage": outcome.usage
@@ -113,7 +118,7 @@ mod tests {
             usage: Usage::default(),
         };
         let names = |outcome| -> Vec<(String, Value)> {
-            JournalRows::ended(&outcome).into_iter().map(|row| (row.event, json!(row.metadata))).collect()
+            JournalRows::ended(&outcome, None).into_iter().map(|row| (row.event, json!(row.metadata))).collect()
         };
         assert_eq!(
             names(outcome(RunStatus::Error, Some("no key"))),

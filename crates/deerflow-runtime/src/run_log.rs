@@ -53,7 +53,7 @@ impl<S: StepLog> StepLog for RunLog<S> {
             commit.events.splice(0..0, rows);
         }
         if let Some(outcome) = &commit.outcome {
-            commit.events.extend(JournalRows::ended(outcome));
+            commit.events.extend(JournalRows::ended(outcome, None));
         }
         let state = (commit.kind != StepKind::Effects).then(|| commit.state.clone());
         let committed = self.store.commit(commit).await?;

@@ -12,8 +12,8 @@ mod config;
 mod create;
 mod delivery;
 mod error;
+mod excerpt;
 mod execute;
-mod facts;
 mod finish;
 mod keeper;
 mod live;
@@ -21,6 +21,7 @@ mod log;
 mod readers;
 mod recover;
 mod request;
+mod webhook;
 
 pub use config::{OrphanPolicy, RunsConfig};
 pub use error::{CancelError, CreateError};
@@ -32,9 +33,11 @@ use crate::{RunManager, RuntimeStore, WorkerLock};
 use deerflow_core::ports::RunRow;
 use deerflow_core::{RunId, StoreError};
 use deerflow_harness::Harness;
+use deerflow_net::reqwest::Client;
 use live::{LiveRuns, Stop};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -59,6 +62,8 @@ struct Inner<S> {
     live: LiveRuns,
     tasks: TaskTracker,
     closing: CancellationToken,
+    /// Client of webhooks, made when the first one is called.
+    webhooks: OnceCell<Client>,
 }
 
 impl<S: RuntimeStore> Runs<S> {
@@ -72,6 +77,7 @@ impl<S: RuntimeStore> Runs<S> {
             live: LiveRuns::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
+            webhooks: OnceCell::new(),
         });
         inner.tasks.spawn(keeper::keep(inner.clone()));
         Self(inner)

@@ -28,6 +28,7 @@ mod report;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use address::is_public_address;
 pub use config::{NetworkAccess, NetworkConfig};
 pub use report::{NetworkTrouble, NetworkUse};
 

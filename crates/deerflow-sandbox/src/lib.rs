@@ -32,7 +32,7 @@ mod thread_paths;
 
 pub use capability::{Capability, MemoryBy, MemoryLimit, Tier};
 pub use config::{MountConfig, ProviderKind, SandboxConfig};
-pub use egress::{NetworkAccess, NetworkConfig, NetworkTrouble, NetworkUse};
+pub use egress::{NetworkAccess, NetworkConfig, NetworkTrouble, NetworkUse, is_public_address};
 pub use error::SandboxError;
 pub use files::{
     Access, DirEntry, EditOutcome, EntryKind, Expect, FileKind, FileStat, GlobOutcome, GrepMatch, GrepOutcome,

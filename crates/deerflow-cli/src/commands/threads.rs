@@ -1,5 +1,6 @@
 //! `deerflow threads`.
 
+mod compact;
 mod fork;
 mod history;
 mod undo;
@@ -20,6 +21,10 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) -> Result<(), Failure> {
+    if let ThreadsCommand::Compact { thread, json } = &command {
+        // The only one that needs a model.
+        return compact::compact(config, &parse(thread)?, *json).await;
+    }
     let config = app::load_config(config)?;
     let store = app::open_store(&config).await?;
     let user = UserId::local();
@@ -37,6 +42,8 @@ pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) ->
             let new = name.as_deref().map_or_else(|| Ok(ThreadId::random()), parse)?;
             fork::fork(&*store, &user, config.home(), &parse(&thread)?, at, new, json).await
         }
+        // Answered above.
+        ThreadsCommand::Compact { .. } => Ok(()),
         ThreadsCommand::Undo { thread } => undo::undo(&*store, &user, config.home(), &parse(&thread)?).await,
         ThreadsCommand::Migrate { thread, to } => {
             upkeep::migrate(&store, &user, config.home(), &parse(&thread)?, &to).await

@@ -189,3 +189,29 @@ async fn a_home_that_goes_away_is_no_success() {
     assert!(!ran.stderr.contains("deerflow resume"), "{}", ran.stderr);
     assert!(!home.join("users").exists(), "it does not make the folder anew");
 }
+
+#[tokio::test]
+async fn a_conversation_is_compacted_on_demand() {
+    let world = World::scripted_with(
+        "summarization:\n  enabled: true\n  trigger: {type: messages, value: 4}\n  keep: {type: messages, value: 2}\n",
+    )
+    .await;
+    world.model().push(Turn::text("first"));
+    world.run(&["run", "one", "--thread", "t"]).await.expect_code(0);
+    // Nothing is due yet.
+    world.run(&["threads", "compact", "t"]).await.expect_code(2);
+    world.model().push(Turn::text("second"));
+    world.run(&["run", "two", "--thread", "t"]).await.expect_code(0);
+    world.model().push_auxiliary(Turn::text("They said one and first."));
+    let done = world.run(&["threads", "compact", "t", "--json"]).await.expect_code(0);
+    let done: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(done["compacted"], true);
+    assert_eq!(done["removed_message_count"].as_u64().unwrap() + done["preserved_message_count"].as_u64().unwrap(), 4);
+    let left = story(&world.state("t").await);
+    assert!(
+        !left.contains(&"human: one".to_owned()) && left.ends_with(&["human: two".into(), "ai: second".into()]),
+        "{left:?}"
+    );
+    world.run(&["threads", "compact", "nobody"]).await.expect_code(2);
+    world.model().assert_legal();
+}

@@ -105,7 +105,7 @@ pub(super) fn replay(row: JournalRow) -> Replayed {
             }
         };
     }
-    if row["event"] == "run.error" {
+    if row["event"] == "run.error" && row["metadata"][crate::journal_rows::RAISED] == true {
         return Replayed::Failed {
             name: text(&row, &["/content/name", "/metadata/error_type"]).unwrap_or_else(|| "RunError".to_owned()),
             message: text(&row, &["/content", "/content/message", "/content/error"])

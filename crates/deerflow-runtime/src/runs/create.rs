@@ -41,6 +41,9 @@ impl<S: RuntimeStore> Runs<S> {
 impl<S: RuntimeStore> Inner<S> {
     async fn create(self: &Arc<Self>, caller: &Caller, request: CreateRun) -> Result<RunRow, CreateError> {
         check_options(&request)?;
+        if let Some(url) = &request.facts.webhook {
+            super::webhook::check(url, self.config.webhook_private_addresses)?;
+        }
         let store = &self.manager.store;
         if !request.create_thread && store.thread(&caller.user_id, &request.thread_id).await?.is_none() {
             return Err(CreateError::NoThread(request.thread_id));

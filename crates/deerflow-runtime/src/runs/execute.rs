@@ -1,9 +1,9 @@
 //! One run, from admission to its last write.
 
 use super::delivery::Delivery;
-use super::facts::first_human;
+use super::excerpt::first_human;
 use super::finish::Ending;
-use super::live::Live;
+use super::live::{Live, Stop};
 use super::log::{End, OwnedLog};
 use super::request::{Plan, StoredRun};
 use super::{Inner, create};
@@ -13,7 +13,7 @@ use crate::edit::{self, BRANCHED, next_after};
 use crate::manager::{RuntimeError, lifecycle};
 use crate::run_log::RunLog;
 use deerflow_agent::{RunContext, Start};
-use deerflow_core::ports::{Checkpoint, Fence, JournalQuery, RunOutcome, RunRow, StepCommit, StepKind};
+use deerflow_core::ports::{Checkpoint, Fence, RunOutcome, RunRow, StepCommit, StepKind};
 use deerflow_core::run::Next;
 use deerflow_core::{AgentError, EventSink, Lineage, NodeUpdate, StateUpdate, StoreError, ThreadState};
 use deerflow_harness::LeadAgent;
@@ -56,8 +56,12 @@ impl<S: RuntimeStore> Inner<S> {
             inner.live.remove(&run_id);
             stream.close();
             live.ended.cancel();
+            let over = !matches!(live.reason(), Some(Stop::HandOver | Stop::Lost));
             if let Err(error) = inner.pump(&thread_id).await {
                 tracing::warn!(%thread_id, %error, "the next run of the thread was not begun; it is tried again");
+            }
+            if over {
+                inner.call_webhook(&run_id).await;
             }
         });
     }
@@ -67,16 +71,14 @@ impl<S: RuntimeStore> Inner<S> {
         if !resumed {
             return self.bridge.open(&row.run_id, &row.thread_id);
         }
-        let query =
-            JournalQuery { run_id: Some(row.run_id.clone()), newest_first: true, limit: 1, ..JournalQuery::default() };
-        let last = match self.manager.store.journal_page(&row.user_id, &row.thread_id, query).await {
-            Ok(rows) => rows.first().map_or(0, |row| row.seq),
+        let store = self.manager.store.as_ref();
+        match self.bridge.take_up(store, &row.run_id, &row.thread_id, row.epoch).await {
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(run_id = %row.run_id, %error, "readers of a run begin anew");
-                0
+                self.bridge.resume(&row.run_id, &row.thread_id, 0, row.epoch)
             }
-        };
-        self.bridge.resume(&row.run_id, &row.thread_id, last, row.epoch)
+        }
     }
 
     async fn execute(self: &Arc<Self>, row: &RunRow, live: &Arc<Live>, stream: &Arc<RunStream>, resumed: bool) {

@@ -58,7 +58,11 @@ impl<S: RuntimeStore> Inner<S> {
         if replay && outcome.status != RunStatus::Success {
             return self.take_back(ending).await.map(Some);
         }
-        self.write_end(ending.fence, outcome).await.map(Some)
+        let class = match &result {
+            Err(Failure::Failed { name, .. }) => Some(*name),
+            _ => None,
+        };
+        self.write_end(ending.fence, outcome, class).await.map(Some)
     }
 
     fn outcome(&self, ending: &Ending<'_>, status: RunStatus, error: Option<String>) -> RunOutcome {
@@ -74,7 +78,7 @@ impl<S: RuntimeStore> Inner<S> {
                 let text = format!("the run was stopped, and the state before it could not be restored: {error}");
                 tracing::error!(run_id = %ending.row.run_id, %error, "a run was not taken back");
                 let outcome = self.outcome(ending, RunStatus::Error, Some(text));
-                self.write_end(ending.fence, outcome).await
+                self.write_end(ending.fence, outcome, None).await
             }
             Ok(outcome) => Ok(outcome),
         }

@@ -54,10 +54,8 @@ impl<S: RuntimeStore> Inner<S> {
         let worker = self.manager.lock.worker();
         let here = self.live.all();
         if !here.is_empty() {
-            let rows = match renew {
-                true => store.renew(worker, self.lease_until()).await?,
-                false => store.live(Some(worker)).await?,
-            };
+            let rows =
+                if renew { store.renew(worker, self.lease_until()).await? } else { store.live(Some(worker)).await? };
             for live in here {
                 match rows.iter().find(|row| row.run_id == live.run_id) {
                     Some(row) => {
@@ -67,6 +65,10 @@ impl<S: RuntimeStore> Inner<S> {
                     }
                     None => self.check_lost(&live.run_id).await?,
                 }
+            }
+            // A new run gets its lease at once: without one, nobody else can tell a dead owner from a living one.
+            if !renew && rows.iter().any(|row| row.lease_until.is_none()) {
+                store.renew(worker, self.lease_until()).await?;
             }
         }
         for thread_id in store.claimable(now(), CLAIMS).await? {

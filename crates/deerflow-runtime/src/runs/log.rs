@@ -75,7 +75,7 @@ impl OwnedLog {
             }
         }
         if let Some(answer) = commit.state.last_ai() {
-            counts.last_ai_message = Some(super::facts::beginning(&answer.text()));
+            counts.last_ai_message = Some(super::excerpt::beginning(&answer.text()));
         }
     }
 }

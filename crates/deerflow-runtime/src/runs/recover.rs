@@ -68,17 +68,13 @@ impl<S: RuntimeStore> Inner<S> {
     }
 
     async fn take_up(self: &Arc<Self>, run: &LiveRun) -> Result<bool, RuntimeError> {
-        if self.closing.is_cancelled() || self.live.get(&run.run_id).is_some() || !self.is_orphan(run) {
+        if self.closing.is_cancelled() || self.live.get(&run.run_id).is_some() {
             return Ok(false);
         }
         let store = &self.manager.store;
         let Some(row) = store.run(&run.run_id).await? else { return Ok(false) };
         let stored = StoredRun::of(&row.options);
-        if !stored.is_ours() {
-            return Ok(false);
-        }
-        let young = now().saturating_sub(row.updated_at) < micros(FRESH);
-        if run.worker == *self.manager.lock.worker() && young {
+        if !stored.is_ours() || !self.is_orphan(run, &row) {
             return Ok(false);
         }
         let row = store.adopt(&run.run_id, run.epoch, self.manager.lock.worker()).await?;
@@ -122,15 +118,28 @@ impl<S: RuntimeStore> Inner<S> {
         let outcome = RunOutcome { status, error, stop_reason: Some(ORPHAN.to_owned()), usage: row.usage.clone() };
         let receipt = lifecycle("run.recovered", json!({"left_by": run.worker.label}));
         let mut rows = vec![receipt];
-        rows.extend(JournalRows::ended(&outcome));
+        rows.extend(JournalRows::ended(&outcome, None));
         Ok(self.manager.store.finish(fence, outcome, rows).await?)
     }
 
     /// Whether nobody can be at work on a run: its process is proved dead, or has given no sign of life for too long.
-    fn is_orphan(&self, run: &LiveRun) -> bool {
+    fn is_orphan(&self, run: &LiveRun, row: &RunRow) -> bool {
         let lock = &self.manager.lock;
-        let silent = run.lease_until.is_some_and(|until| until.saturating_add(micros(self.config.grace())) < now());
-        // Ours, and not executed here: its end could not be stored.
-        run.worker == *lock.worker() || silent || (lock.is_neighbour(&run.worker) && !lock.is_alive(&run.worker))
+        let silent_since = |sign: i64, patience| now().saturating_sub(sign) > micros(patience);
+        if run.worker == *lock.worker() {
+            // Ours, and not executed here: its end could not be stored.
+            return silent_since(row.updated_at, FRESH);
+        }
+        if lock.is_neighbour(&run.worker) && !lock.is_alive(&run.worker) {
+            return true;
+        }
+        match run.lease_until {
+            Some(until) => silent_since(until, self.config.grace()),
+            // A living owner takes its lease at once.
+            None => {
+                !lock.is_neighbour(&run.worker)
+                    && silent_since(row.updated_at, self.config.lease() + self.config.grace())
+            }
+        }
     }
 }

@@ -7,3 +7,4 @@ mod checkpoints;
 mod delivery;
 mod ownership;
 mod queue;
+mod webhook;

@@ -65,6 +65,13 @@ pub(crate) fn special(address: IpAddr) -> Option<Special> {
     }
 }
 
+/// Whether an address belongs to the public Internet: not to this machine, a private network, a cloud's metadata service,
+/// or what is reserved.
+#[must_use]
+pub fn is_public_address(address: IpAddr) -> bool {
+    special(address).is_none()
+}
+
 fn special_v4(address: Ipv4Addr) -> Option<Special> {
     Some(match address.octets() {
         [0, ..] => Special::Unspecified,

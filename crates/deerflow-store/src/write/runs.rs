@@ -119,7 +119,8 @@ const LOOK_RUN: &str = "
 const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHERE thread_key = $1";
 const ADOPT: &str = "
     UPDATE runs SET epoch = epoch + 1, worker_id = $2, worker_label = $3, updated_at = $4, last_seq = NULL, error = NULL,
-            stop_reason = NULL, lease_until = NULL, cancel_action = NULL, status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
+            stop_reason = NULL, lease_until = NULL, cancel_action = CASE WHEN status IN ('pending', 'running') THEN cancel_action END,
+            status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
         WHERE run_id = $1";
 
 pub(super) async fn adopt(

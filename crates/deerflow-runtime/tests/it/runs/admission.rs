@@ -3,7 +3,6 @@
 use super::bench::{Bench, caller, say, thread_id};
 use deerflow_core::ports::{RunFilter, RunRepo as _, ThreadRepo as _};
 use deerflow_core::{RunStatus, StoreError, UserId};
-use deerflow_runtime::bridge::RunEvent;
 use deerflow_runtime::runs::{CreateError, CreateRun, RunFacts, RunInput};
 use deerflow_testkit::{Gate, Turn};
 use serde_json::json;
@@ -23,9 +22,8 @@ async fn a_run_goes_from_admission_to_its_counters() {
     assert_eq!(row.counts.token_usage_by_model["scripted"].total_tokens, 15);
     assert_eq!(row.counts.first_human_message.as_deref(), Some("hi"));
     assert_eq!(row.counts.last_ai_message.as_deref(), Some("hello"));
-    let events = bench.runs.bridge().get(&row.run_id).unwrap().events();
-    assert!(matches!(events.first(), Some(RunEvent::Metadata { .. })));
-    assert!(matches!(events.last(), Some(RunEvent::End)));
+    let frames = bench.frames(&row).await;
+    assert_eq!((frames.first().map(String::as_str), frames.last().map(String::as_str)), (Some("metadata"), Some("end")));
     assert_eq!(bench.said("t").await, ["human: hi", "ai: hello"]);
 }
 

@@ -6,7 +6,7 @@ use deerflow_core::ports::{Checkpoint, RunRow, StepLog as _};
 use deerflow_core::{Lineage, Message, Principal, RunStatus, StateUpdate, ThreadId, UserId};
 use deerflow_runtime::bridge::Bridge;
 use deerflow_runtime::runs::{Caller, CreateRun, RunInput, RunsConfig};
-use deerflow_runtime::{Runs, WorkerLock};
+use deerflow_runtime::{RunView, Runs, Views, WorkerLock};
 use deerflow_store::SqliteStore;
 use deerflow_testkit::{ScriptedModel, TempHome, temp_home};
 use std::sync::Arc;
@@ -60,6 +60,17 @@ impl Bench {
     pub(crate) async fn head(&self, thread: &str) -> Checkpoint {
         self.store.load(&Lineage::root(thread_id(thread)), None).await.unwrap().unwrap()
     }
+    /// Names of the frames that a reader from the start gets.
+    pub(crate) async fn frames(&self, row: &RunRow) -> Vec<String> {
+        let (run, thread) = (row.run_id.clone(), row.thread_id.clone());
+        let mut items = self.runs.bridge().subscribe(self.store.clone(), run.clone(), thread.clone(), None);
+        let mut views = Views::new([], RunView::new(run, thread));
+        let mut names = Vec::new();
+        while let Some(item) = items.next().await {
+            names.extend(views.frames(&item).into_iter().map(|frame| frame.event));
+        }
+        names
+    }
     /// The conversation, as `role: text`.
     pub(crate) async fn said(&self, thread: &str) -> Vec<String> {
         let head = self.head(thread).await;
@@ -80,6 +91,10 @@ impl Process {
     pub(crate) async fn create(&self, request: CreateRun) -> RunRow {
         let runs = self.runs.clone();
         self.runtime.spawn(async move { runs.create(&caller(), request).await.unwrap() }).await.unwrap()
+    }
+    pub(crate) async fn recover(&self) -> usize {
+        let runs = self.runs.clone();
+        self.runtime.spawn(async move { runs.recover().await.unwrap() }).await.unwrap()
     }
     pub(crate) fn kill(self) {
         let Self { runs, runtime } = self;

@@ -89,7 +89,7 @@ async fn an_owner_that_was_taken_over_writes_nothing_more() {
     gate.open();
     let stream = bench.runs.bridge().get(&run.run_id).unwrap();
     eventually("the former owner to let go", async || {
-        matches!(stream.events().last(), Some(deerflow_runtime::bridge::RunEvent::End)).then_some(())
+        stream.is_closed().then_some(())
     })
     .await;
     assert_eq!(bench.said("t").await, ["human: hi"]);
@@ -125,4 +125,28 @@ async fn a_shutdown_drains_and_hands_over() {
     assert_eq!(bench.said("t").await, ["human: hi", "ai: after all"]);
     let rows = bench.store.journal(&thread_id("t"), None, 0, 100).await.unwrap();
     assert_eq!(rows.iter().filter(|row| row.row.event == "run.end").count(), 1);
+}
+
+#[tokio::test]
+async fn a_live_run_gets_a_lease_and_a_silent_owner_loses_it() {
+    let bench = Bench::start().await;
+    let other = bench.process(RunsConfig::default()).await;
+    let gate = Gate::new();
+    bench.model.push(Turn::text("never").hold(&gate));
+    let run = bench.create(say("t", "hi")).await;
+    gate.reached().await;
+    let leased = eventually("a lease", async || {
+        bench.store.live(None).await.unwrap().into_iter().find_map(|live| live.lease_until)
+    })
+    .await;
+    assert!(leased > run.created_at);
+    // The owner lives, as its lock says, but has not been heard of for an hour.
+    let owner = run.worker.clone();
+    assert_eq!(other.recover().await, 0);
+    bench.store.renew(&owner, run.created_at - 3_600_000_000).await.unwrap();
+    bench.model.push(Turn::text("by another"));
+    assert_eq!(other.recover().await, 1);
+    assert_eq!(bench.runs.wait(&run.run_id).await.unwrap().status, RunStatus::Success);
+    assert_eq!(bench.said("t").await, ["human: hi", "ai: by another"]);
+    other.kill();
 }

@@ -54,7 +54,7 @@ async fn a_queue_survives_its_process() {
     let gate = Gate::new();
     bench.model.push(Turn::text("lost").hold(&gate));
     let process = bench.process(RunsConfig::default()).await;
-    let first = process.create(enqueue("1")).await;
+    let first = process.create(say("t", "1")).await;
     gate.reached().await;
     let second = process.create(enqueue("2")).await;
     assert_eq!(second.status, RunStatus::Queued);
