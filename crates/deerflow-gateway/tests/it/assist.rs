@@ -46,7 +46,7 @@ async fn suggestions_come_from_the_end_of_the_conversation() {
     let said = json!([{"role": "user", "content": blocks}, {"role": "assistant", "content": "Sales fell."}]);
     gateway
         .model
-        .push(Turn::text("<think>hm [1]</think>```json\n[\"Why?\", \"And summer?\", \"Plot it\", \"More\"]\n```"));
+        .push_auxiliary(Turn::text("<think>hm [1]</think>```json\n[\"Why?\", \"And summer?\", \"Plot it\", \"More\"]\n```"));
     let body = json!({"messages": said, "n": 5, "model_name": "scripted"});
     let answer = gateway.post("/api/threads/t/suggestions", &body).await;
     assert_eq!(answer, (200, json!({"suggestions": ["Why?", "And summer?", "Plot it"]})));
