@@ -3,10 +3,11 @@
 use crate::caller::Caller;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
+use crate::metrics::{Metrics, count};
 use crate::{openapi, routes};
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Router, http::header};
 use deerflow_config::Config;
@@ -14,6 +15,7 @@ use deerflow_harness::Harness;
 use deerflow_store::SqliteStore;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// The database. Handlers use it through the ports only, so that another one can stand here.
@@ -27,28 +29,43 @@ pub struct AppParts {
     pub store: Arc<Store>,
     /// Agents.
     pub harness: Arc<Harness>,
+    /// Cancelled when the server goes down: streams end then.
+    pub stop: CancellationToken,
 }
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone)]
-pub struct AppState(Arc<AppParts>);
+pub struct AppState(Arc<Shared>);
+
+/// The parts, and what the server keeps of itself.
+pub struct Shared {
+    parts: AppParts,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Deref for Shared {
+    type Target = AppParts;
+    fn deref(&self) -> &AppParts {
+        &self.parts
+    }
+}
 
 impl AppState {
     /// State over these parts.
     #[must_use]
     pub fn new(parts: AppParts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(Shared { parts, metrics: Arc::default() }))
     }
     /// Limits of the server.
     #[must_use]
     pub fn server(&self) -> Arc<ServerConfig> {
-        self.0.config.section::<ServerConfig>()
+        self.config.section::<ServerConfig>()
     }
 }
 
 impl Deref for AppState {
-    type Target = AppParts;
-    fn deref(&self) -> &AppParts {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
         &self.0
     }
 }
@@ -66,6 +83,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(|| async { ApiError::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
         .layer(from_fn(authenticate))
+        .layer(from_fn_with_state(state.clone(), count))
         .layer(CatchPanicLayer::custom(|_| {
             (
                 StatusCode::INTERNAL_SERVER_ERROR,

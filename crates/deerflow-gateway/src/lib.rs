@@ -11,6 +11,7 @@ mod caller;
 mod config;
 mod error;
 mod extract;
+mod metrics;
 mod openapi;
 mod routes;
 mod server;

@@ -26,8 +26,12 @@ pub(crate) async fn serve(config: Option<PathBuf>, args: ServeArgs) -> Result<()
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::run)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::run)?;
     let server = app.config.section::<ServerConfig>();
-    let state =
-        AppState::new(AppParts { config: app.config.clone(), store: app.store.clone(), harness: app.harness.clone() });
+    let state = AppState::new(AppParts {
+        config: app.config.clone(),
+        store: app.store.clone(),
+        harness: app.harness.clone(),
+        stop: stop.clone(),
+    });
     if args.open {
         open_browser(&url);
     }
