@@ -497,7 +497,7 @@ async fn run<S: RuntimeStore>(
         // Another process owns the run now, and its end.
         return Ok(Finished { outcome, state });
     }
-    store.finish(&fence, outcome.clone(), JournalRows::ended(&outcome)).await?;
+    store.finish(&fence, outcome.clone(), JournalRows::ended(&outcome, None)).await?;
     Ok(Finished { outcome, state })
 }
 

@@ -156,18 +156,16 @@ async fn put(caller: Caller, State(app): State<AppState>, Json(put): Json<Put>) 
 }
 
 /// Show a value
-///
-/// `null` when there is none.
 #[utoipa::path(get, path = "/store/items", tag = "store", params(GetQuery),
-    responses((status = 200, body = Option<Item>)))]
+    responses((status = 200, body = Item), (status = 404, description = "There is none")))]
 async fn get(
     caller: Caller,
     State(app): State<AppState>,
     Query(query): Query<GetQuery>,
-) -> Result<axum::Json<Option<Item>>, ApiError> {
+) -> Result<axum::Json<Item>, ApiError> {
     let namespace: Vec<String> = query.namespace.split('.').filter(|l| !l.is_empty()).map(str::to_owned).collect();
     let row = app.store.item(&caller.user_id, &namespace, &query.key, query.refresh_ttl).await?;
-    Ok(axum::Json(row.map(Item::from)))
+    row.map(|row| axum::Json(row.into())).ok_or_else(|| ApiError::not_found("Item not found"))
 }
 
 /// Delete a value

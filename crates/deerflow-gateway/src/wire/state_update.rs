@@ -30,10 +30,9 @@ pub(crate) fn state_update(values: JsonMap, place: &[&str]) -> Result<StateUpdat
         match channel(&name) {
             None => {}
             Some(channel) if OF_THE_SERVER.contains(&channel) => {}
+            Some(channel) if value.is_null() && channel.has_reducer() => {}
             Some(channel) if value.is_null() => {
-                if !channel.has_reducer() {
-                    update.remove.insert(channel);
-                }
+                update.remove.insert(channel);
             }
             Some(Channel::Messages) => messages = read_messages(value, place)?,
             Some(_) => {

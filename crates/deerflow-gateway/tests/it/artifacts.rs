@@ -36,7 +36,7 @@ async fn a_file_has_its_type_its_version_and_its_ranges() {
     let whole = gateway.fetch(&path, &[]).await;
     assert_eq!(whole.status(), 200);
     assert_eq!(header(&whole, "content-type"), "text/markdown; charset=utf-8");
-    assert_eq!(header(&whole, "content-disposition"), "inline; filename*=UTF-8''a%20b.md");
+    assert_eq!(header(&whole, "content-disposition"), "inline; filename=\"a_b.md\"; filename*=UTF-8''a%20b.md");
     assert_eq!(header(&whole, "x-content-type-options"), "nosniff");
     assert!(header(&whole, "last-modified").ends_with(" GMT"));
     let etag = header(&whole, "etag").to_owned();
@@ -65,7 +65,7 @@ async fn a_file_has_its_type_its_version_and_its_ranges() {
     let other = gateway.fetch(&path, &[("range", "bytes=2-4"), ("if-range", "\"old\"")]).await;
     assert_eq!(other.status(), 200, "a part of another version is of no use");
     let saved = gateway.fetch(&format!("{path}?download=true"), &[]).await;
-    assert_eq!(header(&saved, "content-disposition"), "attachment; filename*=UTF-8''a%20b.md");
+    assert_eq!(header(&saved, "content-disposition"), "attachment; filename=\"a_b.md\"; filename*=UTF-8''a%20b.md");
 }
 
 #[tokio::test]

@@ -44,9 +44,9 @@ async fn suggestions_come_from_the_end_of_the_conversation() {
     assert_eq!(gateway.get("/api/suggestions/config").await, (200, json!({"enabled": true, "max_suggestions": 3})));
     let blocks = json!([{"type": "text", "text": "the spring figures"}]);
     let said = json!([{"role": "user", "content": blocks}, {"role": "assistant", "content": "Sales fell."}]);
-    gateway
-        .model
-        .push(Turn::text("<think>hm [1]</think>```json\n[\"Why?\", \"And summer?\", \"Plot it\", \"More\"]\n```"));
+    gateway.model.push_auxiliary(Turn::text(
+        "<think>hm [1]</think>```json\n[\"Why?\", \"And summer?\", \"Plot it\", \"More\"]\n```",
+    ));
     let body = json!({"messages": said, "n": 5, "model_name": "scripted"});
     let answer = gateway.post("/api/threads/t/suggestions", &body).await;
     assert_eq!(answer, (200, json!({"suggestions": ["Why?", "And summer?", "Plot it"]})));

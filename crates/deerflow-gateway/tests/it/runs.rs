@@ -92,7 +92,7 @@ async fn options_that_do_not_fit_are_named_and_nothing_happens() {
 #[tokio::test]
 async fn what_sdks_send_beyond_the_original_is_accepted() {
     let gateway = Gateway::start().await;
-    gateway.model.always(|_| Some(Turn::text("ok")));
+    gateway.model.always(|_| Turn::text("ok"));
     let thread = thread(&gateway).await;
     let mut body = body("hi");
     let options = json!({
@@ -108,7 +108,7 @@ async fn what_sdks_send_beyond_the_original_is_accepted() {
 #[tokio::test]
 async fn a_key_makes_two_requests_one() {
     let gateway = Gateway::start().await;
-    gateway.model.always(|_| Some(Turn::text("ok")));
+    gateway.model.always(|_| Turn::text("ok"));
     let thread = thread(&gateway).await;
     let url = format!("{}/api/threads/{thread}/runs", gateway.url);
     let send =
@@ -123,7 +123,7 @@ async fn a_key_makes_two_requests_one() {
 #[tokio::test]
 async fn the_last_answer_can_be_given_again() {
     let gateway = Gateway::start().await;
-    gateway.model.always(|request| Some(Turn::text(format!("answer to {}", request.last_user_text().len()))));
+    gateway.model.always(|request| Turn::text(format!("answer to {}", request.last_user_text().len())));
     let thread = thread(&gateway).await;
     let wait = format!("/api/threads/{thread}/runs/wait");
     for text in ["one", "two"] {
@@ -164,7 +164,7 @@ async fn the_last_answer_can_be_given_again() {
 #[tokio::test]
 async fn the_first_turn_can_be_answered_again_too() {
     let gateway = Gateway::start().await;
-    gateway.model.always(|_| Some(Turn::text("ok")));
+    gateway.model.always(|_| Turn::text("ok"));
     let thread = thread(&gateway).await;
     let (_, values) = gateway.post(&format!("/api/threads/{thread}/runs/wait"), &body("one")).await;
     let id = &values["messages"].as_array().unwrap().last().unwrap()["id"];
@@ -181,7 +181,7 @@ async fn the_first_turn_can_be_answered_again_too() {
 #[tokio::test]
 async fn a_run_is_found_in_its_own_thread_only() {
     let gateway = Gateway::start().await;
-    gateway.model.always(|_| Some(Turn::text("ok")));
+    gateway.model.always(|_| Turn::text("ok"));
     let (mine, other) = (thread(&gateway).await, thread(&gateway).await);
     let (_, run) = gateway.post(&format!("/api/threads/{mine}/runs"), &body("hi")).await;
     let id = run["run_id"].as_str().unwrap();

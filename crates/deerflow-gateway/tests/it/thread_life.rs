@@ -78,7 +78,9 @@ async fn deleting_takes_the_files_and_spares_a_live_run() {
     assert_eq!(gateway.post("/api/threads/prune", &prune).await, (200, json!({"pruned_count": 2})));
     assert_eq!(gateway.post("/api/threads/count", &json!({})).await, (200, json!(1)));
     let keep = json!({"thread_ids": ["busy"], "strategy": "keep_latest"});
-    assert_eq!(gateway.post("/api/threads/prune", &keep).await.1["detail"][0]["loc"], json!(["body", "strategy"]));
+    assert_eq!(gateway.post("/api/threads/prune", &keep).await, (200, json!({"pruned_count": 0})));
+    let unknown = json!({"thread_ids": [], "strategy": "burn"});
+    assert_eq!(gateway.post("/api/threads/prune", &unknown).await.1["detail"][0]["loc"], json!(["body", "strategy"]));
 }
 
 #[tokio::test]

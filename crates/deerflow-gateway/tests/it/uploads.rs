@@ -48,6 +48,8 @@ async fn files_come_before_the_thread_and_are_listed() {
     let (_, again) = gateway.upload("t", form(&[("b.md", "changed")])).await;
     assert_eq!(again["files"][0]["filename"], "b.md");
     assert_eq!(gateway.uploaded("t", "b.md").as_deref(), Some("changed"));
+    let large = "x".repeat(3 << 20);
+    assert_eq!(gateway.upload("large", form(&[("large.txt", &large)])).await.1["files"][0]["size"], 3 << 20);
     let (_, listed) = gateway.get("/api/threads/t/uploads/list").await;
     assert_eq!(listed["count"], 4);
     assert!(listed["files"][0]["modified"].as_f64().unwrap() > 1e9);
@@ -73,12 +75,15 @@ async fn a_request_over_a_limit_leaves_nothing() {
     for (files, detail) in [
         (vec![("a", "1"), ("b", "2"), ("c", "3")], "Too many files: maximum is 2"),
         (vec![("a", "1"), ("b", "12345678901")], "File too large: b"),
+        // What it would have replaced stays.
+        (vec![("old.txt", "12345678901")], "File too large: old.txt"),
         (vec![("a", "1234567890"), ("b", "123456")], "Total upload size too large"),
     ] {
         assert_eq!(gateway.upload("t", form(&files)).await, (413, json!({"detail": detail})));
     }
     let (_, listed) = gateway.get("/api/threads/t/uploads/list").await;
     assert_eq!((&listed["count"], &listed["files"][0]["filename"]), (&json!(1), &json!("old.txt")));
+    assert_eq!(gateway.uploaded("t", "old.txt").as_deref(), Some("old"));
     let left: Vec<_> = std::fs::read_dir(gateway.folder("t").join("user-data/uploads")).unwrap().collect();
     assert_eq!(left.len(), 1);
 

@@ -172,7 +172,7 @@ mod tests {
         let agent = CustomAgent { name: "Sales_Analyst".into(), settings, soul: Some("You count.\n".into()) };
         let made = agents.create(agent.clone()).unwrap();
         assert_eq!(made.name, "sales-analyst");
-        assert_eq!(agents.list().unwrap(), [made.clone()]);
+        assert_eq!(agents.list().unwrap(), std::slice::from_ref(&made));
         assert!(matches!(agents.create(agent), Err(CustomAgentError::Exists(name)) if name == "sales-analyst"));
         let changed = CustomAgent { soul: None, settings: AgentSettings::default(), ..made };
         agents.update(&changed).unwrap();

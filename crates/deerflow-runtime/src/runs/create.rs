@@ -146,8 +146,9 @@ impl<S: RuntimeStore> Inner<S> {
         let known = store.thread(&caller.user_id, &request.thread_id).await?.is_some();
         let lineage = Lineage::root(request.thread_id.clone());
         let base = match (&request.checkpoint, known) {
+            // The state of a thread before its first step.
+            (Some(at), _) if at.is_empty() => None,
             (Some(at), false) => return Err(CreateError::NoCheckpoint(at.to_string())),
-            (Some(at), true) if at.is_empty() => None,
             (Some(at), true) => match store.load(&lineage, Some(at)).await {
                 Err(StoreError::NotFound { .. }) => return Err(CreateError::NoCheckpoint(at.to_string())),
                 Ok(None) => return Err(CreateError::NoCheckpoint(at.to_string())),

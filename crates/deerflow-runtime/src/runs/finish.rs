@@ -84,8 +84,13 @@ impl<S: RuntimeStore> Inner<S> {
         }
     }
 
-    pub(super) async fn write_end(&self, fence: &Fence, outcome: RunOutcome) -> Result<RunOutcome, RuntimeError> {
-        self.manager.store.finish(fence, outcome.clone(), JournalRows::ended(&outcome)).await?;
+    pub(super) async fn write_end(
+        &self,
+        fence: &Fence,
+        outcome: RunOutcome,
+        class: Option<&str>,
+    ) -> Result<RunOutcome, RuntimeError> {
+        self.manager.store.finish(fence, outcome.clone(), JournalRows::ended(&outcome, class)).await?;
         Ok(outcome)
     }
 }

@@ -43,22 +43,21 @@ pub(super) struct Pruned {
 
 /// Delete many threads
 ///
-/// Threads that are not there, are somebody else's or have a live run are passed over. The strategy `keep_latest` is refused:
-/// a thread's checkpoints are kept as what changed, so that its history costs little and is needed for its latest state.
+/// Threads that are not there, are somebody else's or have a live run are passed over. The strategy `keep_latest` prunes
+/// nothing and says so: a thread's checkpoints are kept as what changed, and its latest state is made of all of them.
 #[utoipa::path(post, path = "/threads/prune", tag = "threads", request_body = Prune,
-    responses((status = 200, body = Pruned), (status = 422, description = "Too many, or a strategy that is not offered")))]
+    responses((status = 200, body = Pruned), (status = 422, description = "Too many, or an unknown strategy")))]
 pub(super) async fn prune(
     caller: Caller,
     State(app): State<AppState>,
     Json(prune): Json<Prune>,
 ) -> Result<axum::Json<Pruned>, ApiError> {
-    if prune.strategy == Strategy::KeepLatest {
-        let message = "The strategy 'keep_latest' is not supported: histories are kept. Use 'delete'";
-        return Err(ApiError::invalid("value_error", json!(["body", "strategy"]), message, json!("keep_latest")));
-    }
     if prune.thread_ids.len() > MOST {
         let message = format!("List should have at most {MOST} items");
         return Err(ApiError::invalid("too_long", json!(["body", "thread_ids"]), message, json!(null)));
+    }
+    if prune.strategy == Strategy::KeepLatest {
+        return Ok(axum::Json(Pruned { pruned_count: 0 }));
     }
     let mut pruned_count = 0;
     for id in &prune.thread_ids {

@@ -69,9 +69,13 @@ pub(super) async fn list(
     let sandbox = app.harness.sandbox().acquire(user, thread).await.map_err(|error| ApiError::internal(&error))?;
     let folder = sandbox.parse_path(UPLOADS).map_err(|error| ApiError::internal(&error))?;
     let entries = sandbox.read_dir(&folder).await.map_err(|error| ApiError::internal(&error))?;
-    let shown = |name: &str| !(name.starts_with(".upload-") && name.ends_with(".part")) && !name.ends_with(".tmp");
+    // What is being written.
+    let is_part = |name: &str| {
+        (name.starts_with(".upload-") && name.ends_with(".part"))
+            || (name.starts_with(".deerflow-") && name.ends_with(".tmp"))
+    };
     let entries: Vec<_> =
-        entries.into_iter().filter(|entry| entry.kind == EntryKind::File && shown(&entry.name)).collect();
+        entries.into_iter().filter(|entry| entry.kind == EntryKind::File && !is_part(&entry.name)).collect();
     let names: HashSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     let file = |entry: &deerflow_sandbox::DirEntry| {
         let markdown = companion(&entry.name).filter(|name| names.contains(name.as_str()));

@@ -23,7 +23,10 @@ async fn a_run_goes_from_admission_to_its_counters() {
     assert_eq!(row.counts.first_human_message.as_deref(), Some("hi"));
     assert_eq!(row.counts.last_ai_message.as_deref(), Some("hello"));
     let frames = bench.frames(&row).await;
-    assert_eq!((frames.first().map(String::as_str), frames.last().map(String::as_str)), (Some("metadata"), Some("end")));
+    assert_eq!(
+        (frames.first().map(String::as_str), frames.last().map(String::as_str)),
+        (Some("metadata"), Some("end"))
+    );
     assert_eq!(bench.said("t").await, ["human: hi", "ai: hello"]);
 }
 

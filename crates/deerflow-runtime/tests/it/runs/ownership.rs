@@ -88,10 +88,7 @@ async fn an_owner_that_was_taken_over_writes_nothing_more() {
     let taken = bench.store.adopt(&run.run_id, run.epoch, &thief).await.unwrap();
     gate.open();
     let stream = bench.runs.bridge().get(&run.run_id).unwrap();
-    eventually("the former owner to let go", async || {
-        stream.is_closed().then_some(())
-    })
-    .await;
+    eventually("the former owner to let go", async || stream.is_closed().then_some(())).await;
     assert_eq!(bench.said("t").await, ["human: hi"]);
     let row = bench.store.run(&run.run_id).await.unwrap().unwrap();
     assert_eq!((row.status, &row.worker), (RunStatus::Running, &thief));
