@@ -1,5 +1,5 @@
-use super::super::dialect::named;
 use super::*;
+use crate::quirks::named;
 use deerflow_core::Usage;
 use pretty_assertions::assert_eq;
 
@@ -14,14 +14,15 @@ fn context() -> ErrorContext {
     }
 }
 
-fn decoder(dialect: &str) -> ChatDecoder {
-    let dialect = named(dialect).unwrap();
-    ChatDecoder::new(context(), dialect, dialect.text_calls, vec!["bash".into()])
+fn decoder(quirks: &str) -> ChatDecoder {
+    let quirks = named(quirks).unwrap();
+    let bash = ToolSpec { name: "bash".into(), description: String::new(), parameters: json!({"type": "object"}) };
+    ChatDecoder::new(context(), quirks, quirks.tool_calls, vec![Arc::new(bash)])
 }
 
 /// Decodes deltas of choice 0 and then the finish reason; what was shown, and the message.
-fn stream(dialect: &str, deltas: &[Value], reason: &str) -> (Vec<MessageDelta>, Message) {
-    let mut decoder = decoder(dialect);
+fn stream(quirks: &str, deltas: &[Value], reason: &str) -> (Vec<MessageDelta>, Message) {
+    let mut decoder = decoder(quirks);
     let mut out = Vec::new();
     let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
     let chunks = deltas.iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]})).chain([last]);
