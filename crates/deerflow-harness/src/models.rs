@@ -125,6 +125,17 @@ impl ModelCatalogue {
         create_chat_model(profile, &|name| (self.env)(name)).map_err(|error| unusable(error.to_string()))
     }
 
+    /// The models that answer for the one of this name when it cannot, in order. One that cannot be used itself is left out,
+    /// with a line in the log.
+    #[must_use]
+    pub fn fallbacks(&self, name: &str) -> Vec<Arc<dyn ChatModel>> {
+        let usable = |fallback: &str| {
+            let made = self.get(Some(fallback));
+            made.inspect_err(|error| tracing::warn!(model = name, fallback, %error, "fall-back left out")).ok()
+        };
+        deerflow_config::fallbacks_of(&self.profiles, name).into_iter().filter_map(usable).collect()
+    }
+
     /// What the model of this name costs, if the configuration says.
     #[must_use]
     pub fn pricing(&self, name: &str) -> Option<&Pricing> {
