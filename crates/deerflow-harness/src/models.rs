@@ -197,6 +197,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn fallbacks_that_cannot_be_used_are_left_out() {
+        let configured = json!([
+            {"name": "a", "use": "openai", "model": "x", "api_key": "k", "fallbacks": ["b", "c", "offline"]},
+            {"name": "b", "use": "openai", "model": "y"},
+            {"name": "c", "use": "openai", "model": "z", "api_key": "k", "fallbacks": ["d"]},
+            {"name": "d", "use": "deepseek", "model": "z", "api_key": "k"}
+        ]);
+        let catalogue = ModelCatalogue::new(&serde_json::from_value(configured).unwrap(), Arc::new(|_| None));
+        let names = |name: &str| catalogue.fallbacks(name).iter().map(|m| m.info().name.clone()).collect::<Vec<_>>();
+        assert_eq!(names("a"), ["c", "d", "offline"]);
+        assert_eq!(names("d"), Vec::<String>::new());
+    }
+
+    #[test]
     fn an_entry_says_what_its_model_costs() {
         let configured = json!([
             {"name": "a", "use": "openai", "model": "x", "pricing": {"currency": "CNY", "input_per_million": 2}},

@@ -97,6 +97,8 @@ struct Failure {
     answer: Message,
     /// Whether another model may do better.
     hands_over: bool,
+    /// Whether it would fail the next time too.
+    lasts: bool,
 }
 
 impl LlmErrorHandlingMiddleware {
@@ -158,7 +160,7 @@ impl LlmErrorHandlingMiddleware {
                 format!("Model {model} has failed several times in a row and is left alone for up to {seconds} s");
             let text = format!("{what}. Try again then, or use another model.");
             let answer = fallback(&text, "CircuitOpen", "circuit_open", "");
-            return Ok(Err(Failure { model, reason: "circuit_open", what, answer, hands_over: true }));
+            return Ok(Err(Failure { model, reason: "circuit_open", what, answer, hands_over: true, lasts: true }));
         }
         let mut ticket = Ticket { limits: &self.limits, model: &model, pass, verdict: CallVerdict::Unclear };
         let mut attempt = 0;
@@ -188,6 +190,7 @@ impl LlmErrorHandlingMiddleware {
                     what: error.to_string(),
                     answer: explain(&error, attempt),
                     hands_over: error.kind.is_the_providers() && !error.begun,
+                    lasts: error.kind != ModelErrorKind::BadResponse,
                 }));
             }
             let delay = self.delay(&error, waited);
@@ -245,7 +248,9 @@ impl Middleware for LlmErrorHandlingMiddleware {
             let handed = more.filter(|_| failure.hands_over);
             if let Some(more) = handed {
                 let to = &more.info().name;
-                self.limits.rest(&failure.model, failure.reason);
+                if failure.lasts {
+                    self.limits.rest(&failure.model, failure.reason);
+                }
                 tell(ctx, &failure.model, to, failure.reason, &failure.what).await;
             }
             failures.push(failure);

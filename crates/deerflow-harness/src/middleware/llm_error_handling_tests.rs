@@ -308,7 +308,7 @@ async fn a_long_wait_that_a_provider_asks_for_is_waited_only_without_a_next_mode
 #[tokio::test]
 async fn a_call_beside_the_conversation_goes_down_the_same_line() {
     let limits = limits();
-    let own = down("a", of(ModelErrorKind::Unreachable));
+    let own = down("a", of(ModelErrorKind::Auth));
     let ask = async |own: Arc<dyn ChatModel>, line: Vec<Arc<dyn ChatModel>>| {
         let model = FallbackModel::around(own, line, limits.clone());
         model.stream(ChatRequest::default(), CancellationToken::new()).collect::<Vec<_>>().await
@@ -319,6 +319,11 @@ async fn a_call_beside_the_conversation_goes_down_the_same_line() {
     // The first that is awake is the only one asked now.
     ask(own.clone(), vec![down("b", of(ModelErrorKind::Quota)), up("c")]).await;
     assert_eq!(*own.calls.lock().unwrap(), 1);
+    // What may be over by now is asked again.
+    let hiccup = down("h", of(ModelErrorKind::Transient));
+    ask(hiccup.clone(), vec![up("c")]).await;
+    ask(hiccup.clone(), vec![up("c")]).await;
+    assert_eq!(*hiccup.calls.lock().unwrap(), 2);
     let events = ask(saying("x", "half", of(ModelErrorKind::Quota)), vec![up("c")]).await;
     assert!(matches!(&events[..], [Ok(ModelEvent::Delta(_)), Err(error)] if error.kind == ModelErrorKind::Quota));
     let events = ask(down("y", of(ModelErrorKind::Busy)), vec![down("z", of(ModelErrorKind::Auth))]).await;

@@ -40,6 +40,8 @@ pub(super) struct ChatDecoder {
     empty_reasoning: bool,
     /// Whether visible text or a native call has come.
     answered: bool,
+    /// Whether text has come that may be held back.
+    text_came: bool,
     finish_reason: Option<String>,
     done: bool,
 }
@@ -66,6 +68,7 @@ impl ChatDecoder {
             call_extras: Vec::new(),
             reasoning_field: None,
             answered: false,
+            text_came: false,
             finish_reason: None,
             done: false,
         }
@@ -86,6 +89,7 @@ impl ChatDecoder {
 
     /// Takes text as it came; gives back what may be shown of it now.
     fn visible(&mut self, text: &str) -> String {
+        self.text_came |= !text.trim().is_empty();
         let text = self.newlines.push(text);
         self.text_calls.push(text)
     }
@@ -329,7 +333,7 @@ impl Decoder for ChatDecoder {
 
 impl ChatDecoder {
     fn nothing_came(&self) -> bool {
-        self.turn.is_empty() && !self.answered
+        self.turn.is_empty() && !self.answered && !self.text_came
     }
 
     fn empty(&self) -> ModelError {
@@ -343,7 +347,7 @@ impl ChatDecoder {
         let mut shown = self.visible(&held.text);
         let rest = self.newlines.finish();
         shown.push_str(&self.text_calls.push(rest));
-        shown.push_str(&self.text_calls.finish());
+        shown.push_str(&self.text_calls.finish(self.finish_reason.as_deref() == Some("length")));
         last.text = shown;
         last.tool_calls = self.text_calls.calls(self.native_calls);
         // A tag that was never closed must not hide a finished answer; a thought that was cut off is no answer.

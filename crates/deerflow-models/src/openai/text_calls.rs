@@ -75,18 +75,19 @@ impl TextCalls {
         self.scan(held)
     }
 
-    /// The end of the text: what was held back and is no call. Afterwards [`TextCalls::calls`] are complete.
-    pub(super) fn finish(&mut self) -> String {
+    /// The end of the text: what was held back and is no call. Afterwards [`TextCalls::calls`] are complete. `cut` says that
+    /// the text was cut off, so that a call without its end is half a call.
+    pub(super) fn finish(&mut self, cut: bool) -> String {
         let mut shown = String::new();
         if let Some(guess) = self.guess.take() {
-            match guess.finish() {
+            match guess.finish(cut) {
                 Ok(calls) => self.found.extend(calls),
                 Err(held) => shown = self.scan(held),
             }
         }
         if let Some(scanner) = &mut self.scanner {
             let mut last = String::new();
-            scanner.finish(&mut last, &mut self.found);
+            scanner.finish(cut, &mut last, &mut self.found);
             shown += &self.without_space(last);
             if self.found.is_empty() {
                 shown += &std::mem::take(&mut self.space);

@@ -1,7 +1,7 @@
 //! The rows. Each says only what differs from [`GENERIC`], and where that is known from.
 
 use super::{Quirks, Replay, ThinkingSwitch, ToolCalls};
-use crate::legalise::Rules;
+use crate::legalise::{IdRule, Rules};
 use deerflow_config::ToolCallFormat;
 
 /// A server nobody knows: the least that any of them takes, and everything that any of them may send.
@@ -34,8 +34,8 @@ const BASE: Quirks = Quirks {
 };
 
 /// A hosted service: it takes any order of roles and parses calls itself.
-const HOSTED: Quirks =
-    Quirks { rules: Rules { first_user: true, ..Rules::openai() }, tool_calls: ToolCalls::Native, ..BASE };
+const HOSTED: Quirks = Quirks { rules: ANY_ORDER, tool_calls: ToolCalls::Native, ..BASE };
+const ANY_ORDER: Rules = Rules { first_user: true, ..Rules::openai() };
 
 pub(super) static TABLE: &[Quirks] = &[
     // The original. Its reasoning never shows here, so none goes back.
@@ -57,6 +57,7 @@ pub(super) static TABLE: &[Quirks] = &[
     // templates drop what they do not want of it (docs.vllm.ai/en/latest/features/reasoning_outputs).
     Quirks {
         name: "vllm",
+        rules: Rules { ids: IdRule::Any, ..Rules::strict() },
         thinking: ThinkingSwitch::Template,
         reasoning: &["reasoning", "reasoning_content", "reasoning_details"],
         replay: Replay::Stored("reasoning"),
@@ -83,10 +84,11 @@ pub(super) static TABLE: &[Quirks] = &[
         required_choice: false,
         ..HOSTED
     },
-    // Kimi. Every assistant turn with calls needs its reasoning back
+    // Kimi. Every assistant turn with calls needs its reasoning back, and its ids (`bash:0`), which the model counts on
     // (platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
     Quirks {
         name: "moonshot",
+        rules: Rules { ids: IdRule::Any, ..ANY_ORDER },
         max_tokens: "max_completion_tokens",
         thinking: ThinkingSwitch::Type,
         replay: Replay::Always("reasoning_content"),

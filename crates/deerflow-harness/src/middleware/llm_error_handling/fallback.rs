@@ -1,7 +1,7 @@
 //! The line of models that may answer, and a model that goes down that line by itself.
 
 use super::ProcessLimits;
-use deerflow_core::{ChatModel, ChatRequest, Message, ModelError, ModelEvent, ModelInfo};
+use deerflow_core::{ChatModel, ChatRequest, Message, ModelError, ModelErrorKind, ModelEvent, ModelInfo};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,7 +78,10 @@ impl Call {
                     if error.kind.is_the_providers() && !self.begun && !error.begun && !self.waiting.is_empty() =>
                 {
                     tracing::warn!(model = %name, reason = error.kind.reason(), %error, "another model is asked");
-                    self.limits.rest(name, error.kind.reason());
+                    // One attempt tells enough only where another one would end alike.
+                    if !error.kind.is_retriable() && error.kind != ModelErrorKind::BadResponse {
+                        self.limits.rest(name, error.kind.reason());
+                    }
                     self.asked = None;
                 }
                 Some(Ok(ModelEvent::Finished(mut turn))) => {

@@ -204,6 +204,18 @@ fn calls_written_as_text_become_calls_and_are_never_shown() {
 }
 
 #[test]
+fn a_reply_that_is_all_held_back_is_not_an_empty_one() {
+    let mut decoder = decoder("ollama");
+    let mut out = Vec::new();
+    let text = r#"{"name": "bash", "arguments": {}}"#;
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+    decoder.event(&SseEvent { data: chunk.to_string(), ..SseEvent::default() }, &mut out).unwrap();
+    let done = SseEvent { data: "[DONE]".into(), ..SseEvent::default() };
+    assert_eq!(decoder.event(&done, &mut out).unwrap(), Flow::Done);
+    assert_eq!(calls(&decoder.finish(&mut out).unwrap()), [("".into(), "bash".into(), json!({}))]);
+}
+
+#[test]
 fn a_reply_that_comes_whole_reads_like_a_stream() {
     let mut decoder = decoder("openai");
     let mut out = Vec::new();

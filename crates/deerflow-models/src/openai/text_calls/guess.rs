@@ -43,9 +43,10 @@ impl Guess {
         self.held
     }
 
-    /// The end of the text: the calls it consists of, or the text that was held back.
-    pub(super) fn finish(self) -> Result<Vec<TextCall>, String> {
-        match parse(self.held.trim(), &self.offered) {
+    /// The end of the text: the calls it consists of, or the text that was held back. With `cut`, a tag without its end is no
+    /// call.
+    pub(super) fn finish(self, cut: bool) -> Result<Vec<TextCall>, String> {
+        match parse(self.held.trim(), &self.offered, cut) {
             Some(calls) if !calls.is_empty() && calls.iter().all(|call| self.offers(call)) => Ok(calls),
             _ => Err(self.held),
         }
@@ -94,24 +95,24 @@ fn may_be_json_call(text: &str) -> bool {
     }
 }
 
-fn parse(text: &str, offered: &[Arc<ToolSpec>]) -> Option<Vec<TextCall>> {
+fn parse(text: &str, offered: &[Arc<ToolSpec>], cut: bool) -> Option<Vec<TextCall>> {
     if let Some(fenced) = text.strip_prefix("```") {
         let (_, inner) = fenced.split_once('\n')?;
         let inner = inner.trim_end();
         let inner = inner.strip_suffix("```").unwrap_or(inner).trim();
-        return if inner.contains("\n```") { None } else { parse(inner, offered) };
+        return if inner.contains("\n```") { None } else { parse(inner, offered, cut) };
     }
     if let Some(list) = text.strip_prefix("[TOOL_CALLS]") {
         return body::json(list.trim(), true);
     }
     if text.starts_with('<') {
-        return tagged(text, offered);
+        return tagged(text, offered, cut);
     }
     if text.starts_with('{') || text.starts_with('[') { body::json(text, true) } else { None }
 }
 
 /// Tagged calls in a row, the last of them perhaps without its end.
-fn tagged(text: &str, offered: &[Arc<ToolSpec>]) -> Option<Vec<TextCall>> {
+fn tagged(text: &str, offered: &[Arc<ToolSpec>], cut: bool) -> Option<Vec<TextCall>> {
     let mut calls = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -123,7 +124,11 @@ fn tagged(text: &str, offered: &[Arc<ToolSpec>]) -> Option<Vec<TextCall>> {
         ]
         .into_iter()
         .find(|(open, _)| rest.starts_with(open))?;
-        let (inside, after) = rest.split_once(close).unwrap_or((rest, ""));
+        let (inside, after) = match rest.split_once(close) {
+            Some(found) => found,
+            None if cut || rest.rfind("<parameter") > rest.rfind("</parameter>") => return None,
+            None => (rest, ""),
+        };
         let inside = if open == "<function=" { inside } else { &inside[open.len()..] };
         calls.extend(body::calls(inside.trim(), offered, true)?);
         rest = after.trim_start();

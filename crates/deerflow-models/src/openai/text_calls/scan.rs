@@ -127,10 +127,14 @@ impl Scanner {
         }
     }
 
-    /// The end of the text: a call that was not closed is one all the same.
-    pub(super) fn finish(&mut self, shown: &mut String, calls: &mut Vec<TextCall>) {
+    /// The end of the text. A call that was not closed is one all the same, unless the text was cut off or it ends within an
+    /// argument: half an argument must not reach a tool.
+    pub(super) fn finish(&mut self, cut: bool, shown: &mut String, calls: &mut Vec<TextCall>) {
         match std::mem::replace(&mut self.state, State::Text(String::new())) {
             State::Text(held) | State::Tail(held) => shown.push_str(&held),
+            State::Call(open) if (cut || !open.depth.is_outside()) && body::resembles_call(&open.inner) => {
+                calls.push(body::unreadable(open.inner.trim()));
+            }
             State::Call(open) => drop(self.close(open, false, shown, calls)),
             State::Fence { head, word, inner } => self.close_fence(&head, &word, &inner, "", shown, calls),
         }
@@ -153,16 +157,26 @@ impl Scanner {
                     }
                 }
             }
-            State::Fence { inner, .. } => {
+            State::Fence { inner, word, .. } => {
                 inner.push(c);
                 let ends = inner.ends_with("\n```") || inner == "```";
-                if (ends || inner.len() > LONGEST)
-                    && let State::Fence { head, word, inner } =
-                        std::mem::replace(&mut self.state, State::Text(String::new()))
-                {
-                    let (body, end) = if ends { inner.split_at(inner.len() - 3) } else { (inner.as_str(), "") };
-                    self.close_fence(&head, &word, body, end, shown, calls);
+                let start = inner.trim_start();
+                let json = start.is_empty() || start.starts_with(['{', '[', '`']);
+                let other_code = !json && !CALL_FENCES.contains(&word.as_str());
+                if !(ends || other_code || inner.len() > LONGEST) {
+                    return;
                 }
+                let State::Fence { head, word, inner } = std::mem::replace(&mut self.state, State::Text(String::new()))
+                else {
+                    return;
+                };
+                if other_code && !ends {
+                    // It need not wait for its end.
+                    self.show(&head, shown);
+                    return inner.chars().for_each(|c| self.take(c, shown, calls));
+                }
+                let (body, end) = if ends { inner.split_at(inner.len() - 3) } else { (inner.as_str(), "") };
+                self.close_fence(&head, &word, body, end, shown, calls);
             }
             State::Tail(held) => {
                 held.push(c);

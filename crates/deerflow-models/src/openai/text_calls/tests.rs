@@ -30,7 +30,7 @@ fn read(how: ToolCalls, pieces: impl Iterator<Item = String>) -> (String, Vec<St
     for piece in pieces {
         shown += &calls.push(piece);
     }
-    shown += &calls.finish();
+    shown += &calls.finish(false);
     let args = |args: Option<String>| match serde_json::from_str::<Value>(&args.clone().unwrap_or_default()) {
         Ok(value) => value.to_string(),
         Err(_) => format!("?{}", args.unwrap_or_default()),
@@ -218,9 +218,38 @@ fn a_native_call_beside_text_counts_too() {
     assert_eq!(calls.push(format!("<tool_call>{ONE}</tool")), "");
     assert_eq!(calls.native(), "");
     assert_eq!(calls.push("_call>".into()), "");
-    assert_eq!(calls.finish(), "");
+    assert_eq!(calls.finish(false), "");
     let found = calls.calls(3);
     assert_eq!((found.len(), found[0].index, found[0].name.as_deref()), (1, Some(3), Some("bash")));
+}
+
+#[test]
+fn half_a_call_never_runs() {
+    let half =
+        "<tool_call>\n<function=write_file>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nthe first of";
+    let whole_arguments = half.split_once("\n<parameter=content>").unwrap().0;
+    let found = |how: ToolCalls, text: &str, cut: bool| {
+        let mut calls = TextCalls::new(how, tools());
+        let shown = calls.push(text.to_owned()) + &calls.finish(cut);
+        let valid = |call: &ToolCallChunk| serde_json::from_str::<Value>(call.args.as_deref().unwrap()).is_ok();
+        (shown, calls.calls(0).iter().map(valid).collect::<Vec<_>>())
+    };
+    let hidden = |valid: bool| (String::new(), vec![valid]);
+    assert_eq!(found(ToolCalls::Text(Xml), half, false), hidden(false));
+    assert_eq!(found(ToolCalls::Text(Xml), half, true), hidden(false));
+    assert_eq!(found(ToolCalls::Text(Xml), whole_arguments, true), hidden(false));
+    assert_eq!(found(ToolCalls::Text(Xml), whole_arguments, false), hidden(true));
+    assert_eq!(found(GUESS, whole_arguments, true), (whole_arguments.to_owned(), vec![]));
+    assert_eq!(found(GUESS, whole_arguments, false), hidden(true));
+    assert_eq!(found(GUESS, half, false), (half.to_owned(), vec![]));
+}
+
+#[test]
+fn other_code_is_not_held_back_until_its_end() {
+    let mut calls = TextCalls::new(ToolCalls::Text(FencedJson), tools());
+    assert_eq!(calls.push("```\nlet a".into()), "```\nlet a");
+    assert_eq!(calls.push(" = 1;\n```\n```json\n{".into()), " = 1;\n```");
+    assert_eq!(calls.push("}\n```\nyes".into()), "\n```json\n{}\n```\nyes");
 }
 
 /// Prose, marks, halves of marks, calls and code, in any order.
