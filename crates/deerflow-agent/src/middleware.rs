@@ -149,7 +149,15 @@ pub struct ModelNext<'a> {
     pub(crate) state: &'a ThreadState,
 }
 
-impl ModelNext<'_> {
+impl<'a> ModelNext<'a> {
+    /// The same with another model to call in the end.
+    #[must_use]
+    pub fn with_model<'b>(&self, model: &'b Arc<dyn ChatModel>) -> ModelNext<'b>
+    where
+        'a: 'b,
+    {
+        ModelNext { model, ..*self }
+    }
     /// Goes on with this request.
     ///
     /// # Errors

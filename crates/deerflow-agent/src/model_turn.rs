@@ -84,6 +84,7 @@ pub(crate) async fn call_model(
     let name = model.info().name.clone();
     ctx.events.send(AgentEvent::ModelStarted { message_id: message_id.clone(), model: name.clone() }).await;
     let mut stream = model.stream(request, ctx.cancel.clone());
+    let mut begun = false;
     let error = loop {
         let item = tokio::select! {
             biased;
@@ -92,13 +93,14 @@ pub(crate) async fn call_model(
         };
         match item {
             Some(Ok(ModelEvent::Delta(delta))) => {
+                begun = true;
                 ctx.events.send(AgentEvent::ModelDelta { message_id: message_id.clone(), delta }).await;
             }
             Some(Ok(ModelEvent::Finished(turn))) => return Ok(turn.message.with_id(message_id)),
-            Some(Err(error)) => break error.into(),
+            Some(Err(error)) => break ModelError { begun, ..error }.into(),
             None => {
                 let text = format!("model {name} ended its stream without a reply");
-                break ModelError::new(ModelErrorKind::StreamInterrupted, text).into();
+                break ModelError { begun, ..ModelError::new(ModelErrorKind::StreamInterrupted, text) }.into();
             }
         }
     };

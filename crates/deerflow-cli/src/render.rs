@@ -234,13 +234,11 @@ fn closing(ended: &Ended) -> Vec<String> {
     if ended.state.goal.is_some() || ended.had_goal {
         lines.extend(goal_in_words(&ended.state).into_iter().flatten());
     }
-    lines.push(format!(
-        "{} · {} · {} · thread {}",
-        seconds(ended.elapsed),
-        tokens(&ended.usage),
-        ended.model,
-        ended.thread_id
-    ));
+    let mut facts = vec![seconds(ended.elapsed), tokens(&ended.usage)];
+    facts.extend(ended.spent.iter().filter_map(|spent| spent.cost.as_ref()).map(ToString::to_string));
+    facts.push(ended.spent.iter().map(|spent| spent.model.as_str()).collect::<Vec<_>>().join(", "));
+    facts.push(format!("thread {}", ended.thread_id));
+    lines.push(facts.join(" · "));
     lines
 }
 

@@ -73,13 +73,14 @@ mod reporter;
 mod secret;
 mod shape;
 mod shape_check;
+mod tool_call_format;
 mod yaml;
 
 pub use config::Config;
 pub use diagnostic::{ConfigError, Diagnostic, Severity, render};
 pub use home::{HomeError, home_dir};
 pub use loader::{CONFIG_PATH_VARIABLE, Checked, Env, HOME_VARIABLE, Loader, PROJECT_ROOT_VARIABLE};
-pub use models::{Extras, ModelProfile, ModelsSection, Pricing};
+pub use models::{Extras, ModelProfile, ModelsSection, Pricing, fallbacks_of};
 pub use nearest::nearest;
 pub use overrides::OVERRIDE_PREFIX;
 pub use path::{KeyPath, Segment};
@@ -87,3 +88,4 @@ pub use providers::{Provider, ProviderError, ProviderKind, provider_names, resol
 pub use redact::{REDACTED, is_sensitive_key, redact_value};
 pub use registry::{Problems, Registry, SCHEMA_ID, Section};
 pub use secret::Secret;
+pub use tool_call_format::ToolCallFormat;

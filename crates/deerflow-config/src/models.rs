@@ -1,5 +1,9 @@
 //! The `models` section: the models there are to choose from.
 
+mod fallbacks;
+
+pub use fallbacks::fallbacks_of;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,6 +19,7 @@ use crate::providers::{Provider, ProviderError, resolve_provider};
 use crate::redact::redact_value;
 use crate::registry::{Problems, Section};
 use crate::secret::Secret;
+use crate::tool_call_format::ToolCallFormat;
 
 /// The models there are to choose from; the first one is the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +35,12 @@ impl ModelsSection {
     /// The default model: the first.
     pub fn first(&self) -> Option<&ModelProfile> {
         self.0.first()
+    }
+
+    /// The models that answer for that of this name when it cannot, in order: its `fallbacks`, each followed by its own.
+    /// Every model comes once; names of no model are left to [`Section::validate`].
+    pub fn fallbacks_of(&self, name: &str) -> Vec<&str> {
+        fallbacks_of(&self.0, name)
     }
 
     /// All models, in the order of the file.
@@ -116,6 +127,16 @@ pub struct ModelProfile {
     /// How often a failed request is made again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
+    /// The models that answer in its place, in this order, when its provider is down, out of quota, refuses the key or does
+    /// not know it. Their own `fallbacks` count too, each right after its model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<String>,
+    /// Whose quirks its server has (`vllm`, `deepseek` …), where neither `use` nor the address tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quirks: Option<String>,
+    /// How it writes its tool calls; unset, as its server is known to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_format: Option<ToolCallFormat>,
     /// Further HTTP headers.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(with = "std::collections::BTreeMap<String, Secret>", extend("x-aliases" = ["default_headers", "extra_headers"]))]
@@ -339,6 +360,7 @@ impl Section for ModelsSection {
                     }
                 }
             }
+            fallbacks::validate(&self.0, index, problems);
             if let Some(url) = &model.base_url
                 && !url.starts_with("http://")
                 && !url.starts_with("https://")

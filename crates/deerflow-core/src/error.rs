@@ -63,6 +63,12 @@ impl ModelErrorKind {
     pub fn is_retriable(self) -> bool {
         matches!(self, Self::BurstRate | Self::Busy | Self::Transient | Self::StreamInterrupted | Self::Unreachable)
     }
+    /// Whether another provider may do better with the same request: this one is down, out of quota, refuses the key, does
+    /// not know the model, or talks nonsense.
+    #[must_use]
+    pub fn is_the_providers(self) -> bool {
+        self.is_retriable() || matches!(self, Self::Auth | Self::Quota | Self::UnknownModel | Self::BadResponse)
+    }
     /// Stable name, as in `additional_kwargs.error_reason`.
     #[must_use]
     pub fn reason(self) -> &'static str {
@@ -95,13 +101,15 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the provider asked to wait.
     pub retry_after: Option<Duration>,
+    /// Whether a part of the reply had come before. Set by whoever passes replies on.
+    pub begun: bool,
 }
 
 impl ModelError {
     /// An error with a message only.
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, status: None, retry_after: None }
+        Self { kind, message: message.into(), hint: None, status: None, retry_after: None, begun: false }
     }
     /// The same error with a hint.
     #[must_use]

@@ -59,6 +59,24 @@ impl Usage {
             }
         }
     }
+    /// The rest of this usage without a part of it. Never less than nothing.
+    #[must_use]
+    pub fn without(mut self, part: &Self) -> Self {
+        self.input_tokens = self.input_tokens.saturating_sub(part.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_sub(part.output_tokens);
+        self.total_tokens = self.total_tokens.saturating_sub(part.total_tokens);
+        for (mine, theirs) in [
+            (&mut self.input_token_details, &part.input_token_details),
+            (&mut self.output_token_details, &part.output_token_details),
+        ] {
+            for (key, count) in theirs {
+                if let Some(slot) = mine.get_mut(key) {
+                    *slot = slot.saturating_sub(*count);
+                }
+            }
+        }
+        self
+    }
     /// Whether nothing was counted.
     #[must_use]
     pub fn is_zero(&self) -> bool {

@@ -4,8 +4,9 @@ use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
 use crate::lead_chain::{ChainParts, lead_chain};
 use crate::middleware::{
-    Authorization, AuthorizationConfig, CircuitBreakerConfig, FileLocks, GuardrailMiddleware, GuardrailsConfig,
-    LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
+    Authorization, AuthorizationConfig, CircuitBreakerConfig, FallbackModel, FileLocks, GuardrailMiddleware,
+    GuardrailsConfig, LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor,
+    TitleConfig,
 };
 use crate::middleware::{DeerFlowSummarizationMiddleware, TaskContinuity, TaskContinuityConfig};
 use crate::middleware::{ModelSource, SummarizationConfig};
@@ -173,6 +174,10 @@ impl Harness {
                 model = self.models.get(Some(&allowed))?;
             }
         }
+        let mut fallbacks = self.models.fallbacks(&model.info().name);
+        if let Some(authorization) = &authorization {
+            fallbacks = allowed(authorization, user, principal, fallbacks).await;
+        }
         let info = model.info().clone();
         let bash = self.sandbox.capability().bash;
         let parts = PromptParts {
@@ -195,7 +200,7 @@ impl Harness {
         if let Some(authorization) = &authorization {
             tools = authorization.filter_tools(user, principal, tools).await;
         }
-        let places = self.chain(options, model.clone(), &tools)?;
+        let places = self.chain(options, model.clone(), fallbacks, &tools)?;
         let max_turns = options
             .max_turns
             .unwrap_or(deerflow_agent::DEFAULT_MAX_TURNS)
@@ -221,7 +226,7 @@ impl Harness {
     /// When the configured title model does not exist.
     pub fn places(&self, options: &LeadOptions) -> Result<Vec<Place>, LeadError> {
         // Which model it is changes no place; any that exists will do.
-        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, &[])
+        self.chain(options, self.models.get(Some(crate::models::OFFLINE))?, Vec::new(), &[])
     }
 
     /// What compacts a thread on request, with the model of these options.
@@ -229,7 +234,7 @@ impl Harness {
     /// # Errors
     /// When that model cannot be used.
     pub fn compactor(&self, options: &LeadOptions) -> Result<DeerFlowSummarizationMiddleware, LeadError> {
-        let model = self.models.get(options.model.as_deref())?;
+        let model = self.side_model(options.model.as_deref())?;
         let config = (*self.config.section::<SummarizationConfig>()).clone();
         let compactor = DeerFlowSummarizationMiddleware::new(config, model, self.summary_model());
         Ok(match self.continuity() {
@@ -246,8 +251,12 @@ impl Harness {
     /// Makes the configured summary model when a summary is needed.
     fn summary_model(&self) -> Option<ModelSource> {
         let name = self.config.section::<SummarizationConfig>().model_name.clone()?;
-        let models = self.models.clone();
-        Some(Arc::new(move || models.get(Some(&name)).map_err(|error| error.to_string())))
+        let (models, limits) = (self.models.clone(), self.limits.clone());
+        Some(Arc::new(move || side_model(&models, &limits, Some(&name)).map_err(|error| error.to_string())))
+    }
+
+    fn side_model(&self, name: Option<&str>) -> Result<Arc<dyn ChatModel>, ModelChoiceError> {
+        side_model(&self.models, &self.limits, name)
     }
 
     fn authorization(&self) -> Result<Option<Authorization>, LeadError> {
@@ -258,11 +267,12 @@ impl Harness {
         &self,
         options: &LeadOptions,
         model: Arc<dyn ChatModel>,
+        fallbacks: Vec<Arc<dyn ChatModel>>,
         tools: &[Arc<dyn Tool>],
     ) -> Result<Vec<Place>, LeadError> {
         let title = self.config.section::<TitleConfig>();
         let title_model = match &title.model_name {
-            Some(name) => Some(self.models.get(Some(name))?),
+            Some(name) => Some(self.side_model(Some(name))?),
             None => None,
         };
         Ok(lead_chain(ChainParts {
@@ -271,6 +281,7 @@ impl Harness {
             sandbox: self.sandbox.clone(),
             limits: self.limits.clone(),
             model,
+            fallbacks,
             ports: self.ports.clone(),
             tools,
             file_locks: self.file_locks.clone(),
@@ -285,4 +296,33 @@ impl Harness {
             time_zone: self.time_zone.clone(),
         }))
     }
+}
+
+/// The model of this name for calls beside the conversation, with its fall-backs.
+fn side_model(
+    models: &ModelCatalogue,
+    limits: &Arc<ProcessLimits>,
+    name: Option<&str>,
+) -> Result<Arc<dyn ChatModel>, ModelChoiceError> {
+    let model = models.get(name)?;
+    let fallbacks = models.fallbacks(&model.info().name);
+    Ok(FallbackModel::around(model, fallbacks, limits.clone()))
+}
+
+/// Those of the models that this user may use.
+async fn allowed(
+    authorization: &Authorization,
+    user: &UserId,
+    principal: &Principal,
+    models: Vec<Arc<dyn ChatModel>>,
+) -> Vec<Arc<dyn ChatModel>> {
+    let mut kept = Vec::with_capacity(models.len());
+    for model in models {
+        let name = model.info().name.clone();
+        // With this one alone to choose from, nothing else can be chosen.
+        if authorization.choose_model(user, principal, &name, std::slice::from_ref(&name)).await.is_ok() {
+            kept.push(model);
+        }
+    }
+    kept
 }

@@ -22,6 +22,8 @@ pub struct ChainParts<'a> {
     pub limits: Arc<ProcessLimits>,
     /// The run's own model, which judges goals.
     pub model: Arc<dyn ChatModel>,
+    /// The models that answer when that one cannot.
+    pub fallbacks: Vec<Arc<dyn ChatModel>>,
     /// The store, where there is one.
     pub ports: Option<HarnessPorts>,
     /// The agent's tools.
@@ -55,6 +57,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
         sandbox,
         limits,
         model,
+        fallbacks,
         ports,
         tools,
         file_locks,
@@ -70,6 +73,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let mut chain = Filling::default();
     let vision = model.info().supports_vision;
     let isolated = sandbox.name() == "isolated";
+    let model = FallbackModel::around(model, fallbacks.clone(), limits.clone());
     chain.put(GoalMiddleware::new(model.clone()).redacting(redactor.clone()));
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
@@ -81,7 +85,7 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     chain.put(UploadsMiddleware::new(home));
     chain.put(SandboxMiddleware::new(sandbox.clone()));
     chain.put(DanglingToolCallMiddleware);
-    chain.put(LlmErrorHandlingMiddleware::new(section::<LlmCallConfig>(config), limits));
+    chain.put(LlmErrorHandlingMiddleware::new(section::<LlmCallConfig>(config), limits).with_fallbacks(fallbacks));
     let verification = section::<VerificationConfig>(config);
     let receipts = verification.receipts_enabled;
     chain.maybe(receipts.then(|| ToolReceiptMiddleware::new(verification.receipts_render_mode)));

@@ -16,6 +16,7 @@ pub mod order;
 pub mod ports;
 pub mod prompt;
 pub mod read_conversation;
+pub mod spending;
 
 pub use chain::{Filling, Place};
 pub use custom_agent::{AgentSettings, CustomAgent, CustomAgentError, CustomAgents};
@@ -25,3 +26,4 @@ pub use lead_chain::{ChainParts, lead_chain};
 pub use models::{ModelCatalogue, ModelChoiceError, ModelEntry};
 pub use order::{BuiltIn, ORDER, Row, Slot};
 pub use ports::HarnessPorts;
+pub use spending::{Spending, Tally};

@@ -69,7 +69,9 @@ pub use guardrails::{
 };
 pub use human_in_the_loop::{Approval, ApprovalDetails, DecisionType, HumanInTheLoopConfig, HumanInTheLoopMiddleware};
 pub use input_sanitization::InputSanitizationMiddleware;
-pub use llm_error_handling::{CircuitBreakerConfig, LlmCallConfig, LlmErrorHandlingMiddleware, ProcessLimits};
+pub use llm_error_handling::{
+    ANSWERED_BY, CircuitBreakerConfig, FallbackModel, LlmCallConfig, LlmErrorHandlingMiddleware, ProcessLimits,
+};
 pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};
 pub use model_length_finish_reason::ModelLengthFinishReasonMiddleware;
 pub use pii_redaction::{PiiRedactionConfig, PiiRedactionMiddleware, RedactionKey, Redactor};

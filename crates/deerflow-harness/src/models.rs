@@ -127,6 +127,17 @@ impl ModelCatalogue {
         create_chat_model(profile, &|name| (self.env)(name)).map_err(|error| unusable(error.to_string()))
     }
 
+    /// The models that answer for the one of this name when it cannot, in order. One that cannot be used itself is left out,
+    /// with a line in the log.
+    #[must_use]
+    pub fn fallbacks(&self, name: &str) -> Vec<Arc<dyn ChatModel>> {
+        let usable = |fallback: &str| {
+            let made = self.get(Some(fallback));
+            made.inspect_err(|error| tracing::warn!(model = name, fallback, %error, "fall-back left out")).ok()
+        };
+        deerflow_config::fallbacks_of(&self.profiles, name).into_iter().filter_map(usable).collect()
+    }
+
     /// What the model of this name costs, if the configuration says.
     #[must_use]
     pub fn pricing(&self, name: &str) -> Option<&Pricing> {
@@ -188,6 +199,20 @@ mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
     use serde_json::json;
+
+    #[test]
+    fn fallbacks_that_cannot_be_used_are_left_out() {
+        let configured = json!([
+            {"name": "a", "use": "openai", "model": "x", "api_key": "k", "fallbacks": ["b", "c", "offline"]},
+            {"name": "b", "use": "openai", "model": "y"},
+            {"name": "c", "use": "openai", "model": "z", "api_key": "k", "fallbacks": ["d"]},
+            {"name": "d", "use": "deepseek", "model": "z", "api_key": "k"}
+        ]);
+        let catalogue = ModelCatalogue::new(&serde_json::from_value(configured).unwrap(), Arc::new(|_| None));
+        let names = |name: &str| catalogue.fallbacks(name).iter().map(|m| m.info().name.clone()).collect::<Vec<_>>();
+        assert_eq!(names("a"), ["c", "d", "offline"]);
+        assert_eq!(names("d"), Vec::<String>::new());
+    }
 
     #[test]
     fn an_entry_says_what_its_model_costs() {

@@ -42,6 +42,11 @@ const SILENCE: f64 = 240.0;
 /// The same for Codex, which is silent while it thinks.
 const CODEX_SILENCE: f64 = 300.0;
 
+/// The same for MindIE, whose replies come whole when there are tools.
+const MINDIE_SILENCE: f64 = 900.0;
+/// Longest wait for a connection to MindIE, in seconds.
+const MINDIE_CONNECT: f64 = 30.0;
+
 /// The `output_version` that keeps answers as content blocks.
 pub(crate) const BLOCKS: &str = "responses/v1";
 const VERSIONS: &[&str] = &["v0", BLOCKS];
@@ -198,7 +203,11 @@ impl Construction {
 
     /// 8. Every reply has a longest silence.
     fn bound_silence(&mut self) {
-        let default = if self.provider.kind == ProviderKind::Codex { CODEX_SILENCE } else { SILENCE };
+        let default = match (self.provider.kind, self.provider.name) {
+            (ProviderKind::Codex, _) => CODEX_SILENCE,
+            (_, "mindie") => MINDIE_SILENCE,
+            _ => SILENCE,
+        };
         self.profile.stream_chunk_timeout.get_or_insert(default);
     }
 
@@ -217,6 +226,7 @@ impl Construction {
     fn fit_mindie(&mut self) {
         if self.provider.name == "mindie" {
             self.profile.max_retries.get_or_insert(1);
+            self.profile.extras.0.entry("connect_timeout").or_insert(json!(MINDIE_CONNECT));
         }
     }
 
@@ -235,6 +245,15 @@ impl Construction {
         }
         if let Some(version) = self.profile.output_version.as_deref().filter(|version| !VERSIONS.contains(version)) {
             self.remarks.push(format!("`output_version: {version}` is not known: the content of answers is text"));
+        }
+        let chat = self.provider.kind == ProviderKind::OpenAi && !self.responses;
+        let quirks = self.profile.quirks.is_some().then_some("quirks");
+        let format = self.profile.tool_call_format.is_some().then_some("tool_call_format");
+        for key in [quirks, format].into_iter().flatten().filter(|_| !chat) {
+            self.remarks.push(format!("`{key}` is for chat completions and has no effect here"));
+        }
+        if format.is_some() && self.profile.extras.0.contains_key("tool_calls_in_text") {
+            self.remarks.push("`tool_calls_in_text` has no effect beside `tool_call_format`".to_owned());
         }
         if !self.openai_family() {
             return;

@@ -67,6 +67,11 @@ impl Endpoint {
         Self { transport: Arc::clone(&self.transport), errors, ..*self }
     }
 
+    /// The same for a reply that comes whole.
+    pub(crate) fn without_streaming(&self) -> Self {
+        Self { transport: Arc::clone(&self.transport), errors: self.errors.clone(), streaming: false, ..*self }
+    }
+
     fn head_timeout(&self) -> Duration {
         if self.streaming {
             self.chunk_timeout

@@ -5,7 +5,8 @@ use crate::codex::{CodexModel, Credentials};
 use crate::construct::{Construction, ModelOverrides, bad, construct};
 use crate::errors::ErrorContext;
 use crate::exchange::Endpoint;
-use crate::openai::{OpenAiModel, dialect};
+use crate::openai::OpenAiModel;
+use crate::quirks;
 use crate::record::Recorder;
 use crate::replay::Replay;
 use crate::responses::ResponsesModel;
@@ -117,11 +118,12 @@ fn over_http(
         _ => "chat/completions",
     };
     let url = method_url(&without_method(base.clone(), suffix), suffix);
-    let dialect = match text_extra(profile, "dialect") {
-        Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
-        None => dialect::choose(provider.dialect(), &base, &profile.model),
+    let quirks = match profile.quirks.as_deref().or_else(|| text_extra(profile, "dialect")) {
+        Some(name) => quirks::named(name)
+            .map_err(|hint| bad(profile, &format!("there are no quirks {name:?}")).with_hint(hint))?,
+        None => quirks::choose(provider.dialect(), &base, &profile.model),
     };
-    let variables = key_variables(provider, dialect.name);
+    let variables = key_variables(provider, quirks.name);
     let key = key(profile, &variables, env);
     let mut secrets: Vec<_> = profile.headers.values().map(Secret::to_secret_string).collect();
     secrets.extend(key.as_ref().map(Secret::to_secret_string));
@@ -162,7 +164,7 @@ fn over_http(
             Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
         }
         _ if made.responses => Arc::new(ResponsesModel { settings, url, headers, endpoint }),
-        _ => Arc::new(OpenAiModel { settings, dialect, url, headers, endpoint }),
+        _ => Arc::new(OpenAiModel { settings, quirks, url, headers, endpoint }),
     })
 }
 
@@ -205,9 +207,9 @@ fn method_url(base: &Url, suffix: &str) -> Url {
 
 /// The variables that may hold the key, first the one that belongs to the host: a key of OpenAI is of no use elsewhere, and
 /// people who write `use: openai` for another service have its own key set.
-fn key_variables(provider: &'static Provider, dialect: &str) -> Vec<&'static str> {
-    let of_host = match dialect {
-        _ if provider.kind != ProviderKind::OpenAi || dialect == provider.name => &[][..],
+fn key_variables(provider: &'static Provider, quirks: &str) -> Vec<&'static str> {
+    let of_host = match quirks {
+        _ if provider.kind != ProviderKind::OpenAi || quirks == provider.name => &[][..],
         "gemini" => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         "mistral" => &["MISTRAL_API_KEY"],
         other => match resolve_provider(other).ok().and_then(|provider| provider.key_variable.as_ref()) {

@@ -14,6 +14,7 @@ mod factory;
 pub mod legalise;
 mod lenient;
 mod openai;
+mod quirks;
 mod record;
 mod replay;
 mod responses;

@@ -1,7 +1,8 @@
 //! What a profile says, as the adapters need it.
 
 use crate::construct::{BLOCKS, Construction};
-use deerflow_config::ModelProfile;
+use crate::quirks::ToolCalls;
+use deerflow_config::{ModelProfile, ToolCallFormat};
 use deerflow_core::{JsonMap, ModelInfo};
 use serde_json::Value;
 use std::time::Duration;
@@ -24,8 +25,8 @@ pub(crate) struct Settings {
     pub(crate) thinking_off: JsonMap,
     /// Whether those are the counterpart of what turns thinking on, not the profile's own.
     pub(crate) off_is_derived: bool,
-    /// `tool_calls_in_text`, if the profile has it.
-    pub(crate) text_calls: Option<bool>,
+    /// How calls come, if the profile says.
+    pub(crate) tool_calls: Option<ToolCalls>,
     pub(crate) prompt_caching: bool,
     /// What a Responses reply should include besides what is needed.
     pub(crate) include: Vec<String>,
@@ -42,11 +43,18 @@ impl Settings {
         let flag = |key: &str| extras.get(key).and_then(Value::as_bool);
         let number = |key: &str| extras.get(key).and_then(Value::as_u64);
         let text = |key: &str| extras.get(key).and_then(Value::as_str).map(str::to_owned);
-        let text_calls = extras.get("tool_calls_in_text").and_then(|value| match value {
+        let guessed = extras.get("tool_calls_in_text").and_then(|value| match value {
             Value::Bool(flag) => Some(*flag),
             Value::String(text) => Some(text == "auto"),
             _ => None,
         });
+        let tool_calls = match (profile.tool_call_format, guessed) {
+            (Some(ToolCallFormat::Native), _) => Some(ToolCalls::Native),
+            (Some(format), _) => Some(ToolCalls::Text(format)),
+            (None, Some(true)) => Some(ToolCalls::NativeOrText),
+            (None, Some(false)) => Some(ToolCalls::Native),
+            (None, None) => None,
+        };
         let include = extras.get("include").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Self {
             info: ModelInfo {
@@ -71,7 +79,7 @@ impl Settings {
             off_is_derived: made.off_is_derived,
             thinking_on: made.thinking_on.clone(),
             body: made.body.clone(),
-            text_calls,
+            tool_calls,
             prompt_caching: flag("enable_prompt_caching").unwrap_or(true),
             include: include.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             truncation: text("truncation"),

@@ -6,6 +6,7 @@ use crate::failure::{Failure, INTERRUPTED};
 use crate::render::Renderer;
 use deerflow_core::ports::RunOutcome;
 use deerflow_core::{AgentEvent, Interrupt, Message, RunId, RunStatus, ThreadId, ThreadState, Usage};
+use deerflow_harness::{Spending, Tally};
 use deerflow_runtime::{RunHandle, RuntimeError};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub(crate) struct Ended {
     pub(crate) outcome: RunOutcome,
     pub(crate) state: Arc<ThreadState>,
     pub(crate) usage: Usage,
+    /// The same by model, with prices.
+    pub(crate) spent: Vec<Spending>,
     pub(crate) elapsed: Duration,
     /// Delivered files, where the user finds them.
     pub(crate) files: Vec<PathBuf>,
@@ -94,6 +97,7 @@ pub(crate) async fn watch(
         steering.say(&line, renderer).await;
     }
     let mut usage = Usage::default();
+    let mut tally = Tally::default();
     let mut asks = Vec::new();
     let mut had_goal = false;
     let mut lost = false;
@@ -108,6 +112,7 @@ pub(crate) async fn watch(
                 let Some(event) = event else { break };
                 match &event {
                     AgentEvent::Committed { usage: so_far, .. } => usage = so_far.clone(),
+                    AgentEvent::Message(message) => tally.note(message),
                     AgentEvent::Interrupted(questions) => asks.clone_from(questions),
                     AgentEvent::Custom(value) if value.get("type").is_some_and(|t| t == "goal") => had_goal = true,
                     _ => {}
@@ -171,6 +176,7 @@ pub(crate) async fn watch(
     if !outcome.usage.is_zero() {
         usage = outcome.usage.clone();
     }
+    let spent = tally.spending(&model, &usage, app.harness.models());
     Ok(Ended {
         thread_id,
         run_id,
@@ -178,6 +184,7 @@ pub(crate) async fn watch(
         outcome,
         state,
         usage,
+        spent,
         elapsed: started.elapsed(),
         files: Vec::new(),
         asks,

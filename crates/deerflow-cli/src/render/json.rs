@@ -67,7 +67,7 @@ impl Show for JsonLines {
             "question": question(&ended.state), "interrupts": ended.asks,
             "goal": ended.state.goal, "goal_outcome": ended.state.goal_outcome,
             "artifacts": ended.state.artifacts.clone().unwrap_or_default(), "files": ended.files, "title": ended.state.title,
-            "usage": ended.usage, "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
+            "usage": ended.usage, "spent": ended.spent, "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
         }));
     }
 

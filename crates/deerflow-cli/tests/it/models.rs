@@ -128,6 +128,34 @@ async fn a_busy_provider_is_waited_for_as_long_as_it_asks() {
 }
 
 #[tokio::test]
+async fn another_model_answers_in_place_of_one_that_cannot_and_is_told_and_priced() {
+    let world = World::scripted().await;
+    let config = std::fs::read_to_string(world.path("config.yaml")).unwrap();
+    let down = "models:\n  - {name: down, use: openai, model: m, base_url: 'http://127.0.0.1:9/v1', api_key: k, \
+                fallbacks: [scripted], pricing: {input_per_million: 1000}}\n";
+    let priced = "    pricing: {currency: CNY, output_per_million: 1000}\n    api_key:";
+    let config = config.replace("models:\n", down).replace("    api_key:", priced);
+    world.home.write("config.yaml", config.as_bytes());
+    world.model().push(Turn::text("I am here"));
+    let (ran, end) = world.run_json(&["go", "--thread", "t"]).await;
+    let lines = ran.expect_code(0).json_lines();
+    let told: Vec<_> = lines.iter().filter(|l| l["data"]["type"] == "model_fallback").collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!((&told[0]["data"]["from"], &told[0]["data"]["to"]), (&json!("down"), &json!("scripted")));
+    assert_eq!((&end["answer"], &end["model"]), (&json!("I am here"), &json!("down")));
+    let spent = end["spent"].as_array().unwrap();
+    let answered = spent.iter().find(|spent| spent["model"] == "scripted").expect("the model that answered");
+    let tokens = answered["usage"]["output_tokens"].as_u64().unwrap();
+    assert!(tokens > 0 && answered["currency"] == "CNY", "{answered}");
+
+    // Another process: nothing rests there.
+    world.model().push(Turn::text("again"));
+    let ran = world.run(&["run", "go on", "--thread", "t"]).await.expect_code(0);
+    assert!(ran.stderr.contains("Model scripted answers in place of down."), "{}", ran.stderr);
+    world.model().assert_legal();
+}
+
+#[tokio::test]
 async fn a_silent_stream_times_out_and_is_tried_again() {
     let world = World::scripted().await;
     let config = std::fs::read_to_string(world.path("config.yaml"))

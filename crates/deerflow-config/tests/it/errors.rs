@@ -177,3 +177,9 @@ fn the_password_in_an_address_that_is_none_is_not_shown() {
     let shown = Fixture::with(text).rendered();
     assert!(shown.contains("htp://u:[redacted]@host") && !shown.contains("hunter2"), "{shown}");
 }
+
+#[test]
+fn fallbacks_to_nobody_and_in_a_circle() {
+    let text = "models:\n  - {name: a, use: deepseek, model: m, fallbacks: [b, offline]}\n  - {name: b, use: deepseek, model: m, fallbacks: [a, bb]}\n";
+    assert_snapshot!(Fixture::with(text).rendered());
+}

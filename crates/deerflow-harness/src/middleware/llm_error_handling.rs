@@ -1,18 +1,30 @@
-//! Retries failed model calls, rests a provider that is down, and turns a final failure into words.
+//! Retries failed model calls, hands over to the next model, rests a provider that is down, and turns a final failure into
+//! words.
+//!
+//! Each model is asked as if it were the only one: its circuit first, then its attempts with the waits between them. Only
+//! what is left of that hands over, and only while nothing of the reply has been shown. A wait that its provider asks for
+//! and that is longer than `retry_cap_delay_ms` is not waited for when there is a next model. A model that has handed over is
+//! asked after the others for `circuit_breaker.recovery_timeout_sec`.
+
+mod fallback;
+mod limits;
+
+pub use fallback::{ANSWERED_BY, FallbackModel};
+pub use limits::ProcessLimits;
 
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, ModelNext, RunContext};
 use deerflow_config::Section;
 use deerflow_core::message::kwargs;
-use deerflow_core::{AgentError, ChatRequest, Message, ModelError, ModelErrorKind, ThreadState, text};
+use deerflow_core::{AgentError, ChatModel, ChatRequest, Message, ModelError, ModelErrorKind, ThreadState, text};
 use deerflow_net::Backoff;
+use fallback::{asked_in_order, stamp};
+use limits::{CallVerdict, Pass, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How model calls are retried and limited.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -68,115 +80,39 @@ impl Section for CircuitBreakerConfig {
     const KEY: &'static str = "circuit_breaker";
 }
 
-/// What all agents of a process share: the limit on concurrent calls, and a circuit per model.
-#[derive(Debug)]
-pub struct ProcessLimits {
-    calls: Option<Semaphore>,
-    circuits: Mutex<HashMap<String, Circuit>>,
-    breaker: CircuitBreakerConfig,
-}
-
-#[derive(Debug, Default)]
-struct Circuit {
-    failures: u32,
-    open_since: Option<Instant>,
-    /// One call is trying whether the provider is back. Its number, so that only it settles the matter.
-    probe: Option<u64>,
-    next_probe: u64,
-}
-
-enum Pass {
-    Closed,
-    Probe(u64),
-    Refused,
-}
-
-impl ProcessLimits {
-    /// Limits from the configuration.
-    #[must_use]
-    pub fn new(calls: &LlmCallConfig, breaker: CircuitBreakerConfig) -> Arc<Self> {
-        let calls = (calls.max_concurrent_calls > 0).then(|| Semaphore::new(calls.max_concurrent_calls));
-        Arc::new(Self { calls, circuits: Mutex::default(), breaker })
-    }
-
-    fn with<R>(&self, model: &str, act: impl FnOnce(&mut Circuit, &CircuitBreakerConfig) -> R) -> R {
-        let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
-        act(circuits.entry(model.to_owned()).or_default(), &self.breaker)
-    }
-
-    fn enter(&self, model: &str) -> Pass {
-        self.with(model, |circuit, config| match circuit.open_since {
-            None => Pass::Closed,
-            Some(since)
-                if since.elapsed() >= Duration::from_secs(config.recovery_timeout_sec) && circuit.probe.is_none() =>
-            {
-                circuit.next_probe += 1;
-                circuit.probe = Some(circuit.next_probe);
-                Pass::Probe(circuit.next_probe)
-            }
-            Some(_) => Pass::Refused,
-        })
-    }
-
-    fn leave(&self, model: &str, pass: &Pass, verdict: CallVerdict) {
-        self.with(model, |circuit, config| {
-            if let Pass::Probe(number) = pass {
-                if circuit.probe != Some(*number) {
-                    return;
-                }
-                circuit.probe = None;
-            }
-            match (verdict, pass) {
-                (CallVerdict::Healthy, _) => {
-                    *circuit = Circuit { next_probe: circuit.next_probe, ..Circuit::default() }
-                }
-                (CallVerdict::Down, Pass::Probe(_)) => circuit.open_since = Some(Instant::now()),
-                (CallVerdict::Down, _) => {
-                    circuit.failures += 1;
-                    if circuit.failures >= config.failure_threshold {
-                        circuit.open_since.get_or_insert_with(Instant::now);
-                    }
-                }
-                (CallVerdict::Unclear, _) => {}
-            }
-        });
-    }
-}
-
-/// What a call says about the provider's health.
-#[derive(Clone, Copy)]
-enum CallVerdict {
-    Healthy,
-    Down,
-    /// A refused key, a cancellation, a burst limit: nothing about whether it is up.
-    Unclear,
-}
-
-/// Releases a probe whatever happens, a dropped future included.
-struct Ticket<'a> {
-    limits: &'a ProcessLimits,
-    model: &'a str,
-    pass: Pass,
-    verdict: CallVerdict,
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.limits.leave(self.model, &self.pass, self.verdict);
-    }
-}
-
 /// Owns every retry of a model call.
 pub struct LlmErrorHandlingMiddleware {
     config: LlmCallConfig,
     limits: Arc<ProcessLimits>,
+    fallbacks: Vec<Arc<dyn ChatModel>>,
+}
+
+/// A model gave no answer.
+struct Failure {
+    model: String,
+    reason: &'static str,
+    /// What happened, for people.
+    what: String,
+    /// The answer that stands for it if nobody else has one.
+    answer: Message,
+    /// Whether another model may do better.
+    hands_over: bool,
+    /// Whether it would fail the next time too.
+    lasts: bool,
 }
 
 impl LlmErrorHandlingMiddleware {
     /// Retries by `config`, within the limits that the process shares.
     #[must_use]
     pub fn new(config: LlmCallConfig, limits: Arc<ProcessLimits>) -> Self {
-        Self { config, limits }
+        Self { config, limits, fallbacks: Vec::new() }
+    }
+
+    /// These models answer, in this order, when the agent's own cannot.
+    #[must_use]
+    pub fn with_fallbacks(mut self, models: Vec<Arc<dyn ChatModel>>) -> Self {
+        self.fallbacks = models;
+        self
     }
 
     /// `retries` is what the model's profile says (`max_retries`), over the configuration's.
@@ -203,36 +139,28 @@ impl LlmErrorHandlingMiddleware {
     }
 
     async fn attempt(&self, request: ChatRequest, next: ModelNext<'_>) -> Result<Message, AgentError> {
-        // The permit covers one attempt, not the wait before the next.
-        let _permit = match &self.limits.calls {
-            Some(calls) => calls.acquire().await.ok(),
-            None => None,
-        };
+        // The place covers one attempt, not the wait before the next.
+        let _place = self.limits.place().await;
         next.run(request).await
     }
-}
 
-#[async_trait]
-impl Middleware for LlmErrorHandlingMiddleware {
-    fn name(&self) -> &'static str {
-        "LLMErrorHandlingMiddleware"
-    }
-
-    async fn wrap_model_call(
+    /// Asks one model, with its circuit and its retries. `more` says whether another one can be asked then.
+    async fn ask(
         &self,
         ctx: &RunContext,
-        _state: &ThreadState,
-        request: ChatRequest,
+        request: &ChatRequest,
         next: ModelNext<'_>,
-    ) -> Result<Message, AgentError> {
+        more: bool,
+    ) -> Result<Result<Message, Failure>, AgentError> {
         let model = next.model().info().name.clone();
         let pass = self.limits.enter(&model);
         if matches!(pass, Pass::Refused) {
-            let seconds = self.limits.breaker.recovery_timeout_sec;
-            let text = format!(
-                "Model {model} has failed several times in a row and is left alone for up to {seconds} s. Try again then, or use another model."
-            );
-            return Ok(fallback(&text, "CircuitOpen", "circuit_open", ""));
+            let seconds = self.limits.recovery().as_secs();
+            let what =
+                format!("Model {model} has failed several times in a row and is left alone for up to {seconds} s");
+            let text = format!("{what}. Try again then, or use another model.");
+            let answer = fallback(&text, "CircuitOpen", "circuit_open", "");
+            return Ok(Err(Failure { model, reason: "circuit_open", what, answer, hands_over: true, lasts: true }));
         }
         let mut ticket = Ticket { limits: &self.limits, model: &model, pass, verdict: CallVerdict::Unclear };
         let mut attempt = 0;
@@ -242,18 +170,28 @@ impl Middleware for LlmErrorHandlingMiddleware {
             let error = match self.attempt(request.clone(), next).await {
                 Ok(message) => {
                     ticket.verdict = CallVerdict::Healthy;
-                    return Ok(message);
+                    return Ok(Ok(message));
                 }
                 Err(AgentError::Model(error)) if error.kind != ModelErrorKind::Cancelled => error,
                 Err(other) => return Err(other),
             };
             let max_attempts = self.max_attempts(error.kind, next.model().info().max_retries);
-            if !error.kind.is_retriable() || attempt >= max_attempts {
+            let cap = Duration::from_millis(self.config.retry_cap_delay_ms);
+            let too_long = more && !error.begun && error.retry_after.is_some_and(|asked| asked > cap);
+            if !error.kind.is_retriable() || attempt >= max_attempts || too_long {
                 if error.kind.is_retriable() && error.kind != ModelErrorKind::BurstRate {
                     ticket.verdict = CallVerdict::Down;
                 }
                 tracing::warn!(model, attempt, reason = error.kind.reason(), error = %error, "model call failed");
-                return Ok(explain(&error, attempt));
+                drop(ticket);
+                return Ok(Err(Failure {
+                    model,
+                    reason: error.kind.reason(),
+                    what: error.to_string(),
+                    answer: explain(&error, attempt),
+                    hands_over: error.kind.is_the_providers() && !error.begun,
+                    lasts: error.kind != ModelErrorKind::BadResponse,
+                }));
             }
             let delay = self.delay(&error, waited);
             let wait_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
@@ -275,6 +213,78 @@ impl Middleware for LlmErrorHandlingMiddleware {
             waited = Some(delay);
         }
     }
+}
+
+#[async_trait]
+impl Middleware for LlmErrorHandlingMiddleware {
+    fn name(&self) -> &'static str {
+        "LLMErrorHandlingMiddleware"
+    }
+
+    async fn wrap_model_call(
+        &self,
+        ctx: &RunContext,
+        state: &ThreadState,
+        request: ChatRequest,
+        next: ModelNext<'_>,
+    ) -> Result<Message, AgentError> {
+        let own = next.model();
+        let name = own.info().name.clone();
+        let line = asked_in_order(&self.limits, own, &self.fallbacks);
+        if let Some(first) = line.first().map(|model| &model.info().name).filter(|first| **first != name)
+            // Who answered last time was told then.
+            && state.last_ai().and_then(|reply| answered_by(reply)) != Some(first)
+        {
+            let reason = self.limits.rests(&name).unwrap_or("circuit_open");
+            tell(ctx, &name, first, reason, &format!("Model {name} is left alone for a while")).await;
+        }
+        let mut failures: Vec<Failure> = Vec::new();
+        for (at, model) in line.iter().enumerate() {
+            let more = line.get(at + 1);
+            let failure = match self.ask(ctx, &request, next.with_model(model), more.is_some()).await? {
+                Ok(message) => return Ok(stamp(message, &name, &model.info().name)),
+                Err(failure) => failure,
+            };
+            let handed = more.filter(|_| failure.hands_over);
+            if let Some(more) = handed {
+                let to = &more.info().name;
+                if failure.lasts {
+                    self.limits.rest(&failure.model, failure.reason);
+                }
+                tell(ctx, &failure.model, to, failure.reason, &failure.what).await;
+            }
+            failures.push(failure);
+            if handed.is_none() {
+                break;
+            }
+        }
+        let last = failures.pop().ok_or_else(|| AgentError::middleware(self.name(), "there is no model to ask"))?;
+        Ok(with_earlier(last.answer, &failures))
+    }
+}
+
+/// Says that another model answers.
+async fn tell(ctx: &RunContext, from: &str, to: &str, reason: &str, what: &str) {
+    tracing::warn!(from, to, reason, "another model answers");
+    let message = format!("{what}. Model {to} answers in place of {from}.");
+    ctx.events
+        .custom(json!({"type": "model_fallback", "from": from, "to": to, "reason": reason, "message": message}))
+        .await;
+}
+
+/// The model that answered in place of the run's own.
+fn answered_by(message: &Message) -> Option<&str> {
+    message.response_metadata.get(ANSWERED_BY)?.as_str()
+}
+
+/// An answer that also says which models had failed before.
+fn with_earlier(mut answer: Message, earlier: &[Failure]) -> Message {
+    if !earlier.is_empty() {
+        let list: Vec<String> =
+            earlier.iter().map(|failure| format!("{} ({})", failure.model, failure.reason)).collect();
+        answer.content = format!("{}\n\nTried before: {}.", answer.text(), list.join(", ")).into();
+    }
+    answer
 }
 
 /// The answer that stands for a model call that failed for good. It turns the run into a failed one.

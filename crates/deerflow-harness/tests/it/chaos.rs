@@ -78,6 +78,7 @@ impl World {
             sandbox: self.sandbox.clone(),
             limits: self.limits.clone(),
             model: model.clone(),
+            fallbacks: Vec::new(),
             ports: None,
             tools: &self.tools,
             file_locks: Arc::default(),

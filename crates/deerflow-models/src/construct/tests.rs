@@ -203,6 +203,7 @@ fn step_8_every_reply_has_a_longest_silence() {
     assert_eq!(silence(json!({})), Some(240.0));
     assert_eq!(silence(json!({"stream_chunk_timeout": 5})), Some(5.0));
     assert_eq!(silence(json!({"use": "codex"})), Some(300.0));
+    assert_eq!(silence(json!({"use": "mindie"})), Some(900.0));
 }
 
 #[test]
@@ -223,6 +224,11 @@ fn step_10_mindie_is_asked_once_more_unless_the_profile_says_otherwise() {
     assert_eq!(retries(json!({"use": "mindie"})), Some(1));
     assert_eq!(retries(json!({"use": "mindie", "max_retries": 4})), Some(4));
     assert_eq!(retries(json!({})), None);
+    let connect =
+        |extra: Value| crate::settings::Timeouts::new(&made(extra).profile).connect.map(|wait| wait.as_secs());
+    assert_eq!(connect(json!({"use": "mindie"})), Some(30));
+    assert_eq!(connect(json!({"use": "mindie", "connect_timeout": 3})), Some(3));
+    assert_eq!(connect(json!({})), None);
 }
 
 #[test]
@@ -247,6 +253,11 @@ fn step_12_unknown_keys_are_named_with_the_one_that_was_meant() {
     assert_eq!(remarks(json!({"use": "anthropic", "temprature": 1})), Vec::<String>::new());
     // What steps 7 and 11 took away or added is not unknown.
     assert_eq!(remarks(json!({"api_base": "http://a.example"})), Vec::<String>::new());
+    let text = json!({"use": "anthropic", "quirks": "vllm", "tool_call_format": "xml"});
+    let vain = remarks(text);
+    assert!(vain.len() == 2 && vain.iter().all(|remark| remark.contains("no effect here")), "{vain:?}");
+    let both = remarks(json!({"tool_call_format": "native", "tool_calls_in_text": true}));
+    assert_eq!(both, ["`tool_calls_in_text` has no effect beside `tool_call_format`"]);
     let left_out = remarks(json!({"use_responses_api": true, "stop": ["x"], "seed": 3}));
     assert!(left_out.len() == 2 && left_out.iter().all(|remark| remark.contains("no counterpart")), "{left_out:?}");
 }

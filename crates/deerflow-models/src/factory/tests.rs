@@ -37,8 +37,10 @@ fn what_cannot_be_used_says_why() {
     assert!(missing.contains("/nowhere/at/all.jsonl") && missing.contains("record_to"), "{missing}");
     let unset = of(json!({"name": "m", "use": "openai", "model": "x", "$unset": ["api_key=MY_KEY"]}));
     assert!(unset.contains("MY_KEY"), "{unset}");
-    let dialect = of(json!({"name": "m", "use": "openai", "model": "x", "dialect": "klingon"}));
-    assert!(dialect.contains("klingon"), "{dialect}");
+    for key in ["quirks", "dialect"] {
+        let quirks = of(json!({"name": "m", "use": "openai", "model": "x", key: "deepsek"}));
+        assert!(quirks.contains("there are no quirks \"deepsek\"; hint: did you mean `deepseek`?"), "{quirks}");
+    }
     let header = of(json!({"name": "m", "use": "openai", "model": "x", "headers": {"X-A": "se\ncret"}}));
     assert!(header.contains("X-A") && !header.contains("cret"), "{header}");
     let url = of(json!({"name": "m", "use": "openai", "model": "x", "base_url": "localhost:8000"}));

@@ -1,6 +1,6 @@
 //! Replies of chat completions, streamed or whole.
 
-use super::dialect::Dialect;
+use super::newlines::Newlines;
 use super::reasoning::{self, Details};
 use super::request::{CALL_EXTRAS, REASONING_DETAILS, REASONING_FIELD};
 use super::text_calls::TextCalls;
@@ -9,45 +9,66 @@ use super::usage;
 use crate::errors::ErrorContext;
 use crate::exchange::{Decoder, Flow, content_bytes};
 use crate::lenient::LenientJson;
+use crate::quirks::{Quirks, ToolCalls};
 use deerflow_core::message::kwargs;
 use deerflow_core::{
-    InvalidToolCall, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator,
+    InvalidToolCall, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, ToolSpec,
+    TurnAccumulator,
 };
 use deerflow_net::SseEvent;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Keys of a call that are opaque to us and that the provider wants back.
 const OPAQUE: &[&str] = &["extra_content", "thought_signature", "thoughtSignature"];
 
 pub(super) struct ChatDecoder {
     errors: ErrorContext,
+    quirks: &'static Quirks,
     json: LenientJson,
     received: usize,
     turn: TurnAccumulator,
     think: ThinkSplitter,
+    newlines: Newlines,
     text_calls: TextCalls,
+    /// Calls that the server gave in their own field, as far as their index is known.
+    native_calls: u32,
     details: Details,
     call_extras: Vec<JsonMap>,
     reasoning_field: Option<&'static str>,
+    /// Whether thinking was there and empty.
+    empty_reasoning: bool,
     /// Whether visible text or a native call has come.
     answered: bool,
+    /// Whether text has come that may be held back.
+    text_came: bool,
     finish_reason: Option<String>,
     done: bool,
 }
 
 impl ChatDecoder {
-    pub(super) fn new(errors: ErrorContext, dialect: &Dialect, text_calls: bool, offered: Vec<String>) -> Self {
+    pub(super) fn new(
+        errors: ErrorContext,
+        quirks: &'static Quirks,
+        tool_calls: ToolCalls,
+        offered: Vec<Arc<ToolSpec>>,
+    ) -> Self {
         Self {
             errors,
+            quirks,
             json: LenientJson::default(),
             received: 0,
             turn: TurnAccumulator::default(),
-            think: ThinkSplitter::new(dialect.think_tags),
-            text_calls: TextCalls::new(text_calls, offered),
+            think: ThinkSplitter::new(quirks.think_tags),
+            newlines: Newlines::new(quirks.literal_newlines),
+            text_calls: TextCalls::new(tool_calls, offered),
+            native_calls: 0,
+            empty_reasoning: false,
             details: Details::default(),
             call_extras: Vec::new(),
             reasoning_field: None,
             answered: false,
+            text_came: false,
             finish_reason: None,
             done: false,
         }
@@ -59,7 +80,18 @@ impl ChatDecoder {
         }
         self.answered |= !delta.text.trim().is_empty() || !delta.tool_calls.is_empty();
         self.turn.push(&delta);
-        out.push(delta);
+        if self.quirks.streams_with_tools {
+            out.push(delta);
+        } else {
+            in_pieces(delta, out);
+        }
+    }
+
+    /// Takes text as it came; gives back what may be shown of it now.
+    fn visible(&mut self, text: &str) -> String {
+        self.text_came |= !text.trim().is_empty();
+        let text = self.newlines.push(text);
+        self.text_calls.push(text)
     }
 
     /// Takes one chunk, or a whole reply, which differ in little.
@@ -97,7 +129,9 @@ impl ChatDecoder {
     }
 
     fn message(&mut self, message: &Value, whole: bool, delta: &mut MessageDelta) -> Result<(), ModelError> {
-        if let Some((field, text)) = reasoning::read(message) {
+        self.empty_reasoning |=
+            self.quirks.keeps_empty_reasoning && reasoning::is_empty(message, self.quirks.reasoning);
+        if let Some((field, text)) = reasoning::read(message, self.quirks.reasoning) {
             self.reasoning_field.get_or_insert(field);
             delta.reasoning.push_str(&text);
         }
@@ -116,7 +150,8 @@ impl ChatDecoder {
             let Split { reasoning, text } = self.think.push(&text);
             delta.reasoning.push_str(&reasoning);
             if !text.is_empty() {
-                delta.text.push_str(&self.text_calls.push(text));
+                let shown = self.visible(&text);
+                delta.text.push_str(&shown);
             }
         }
         let Some(calls) = message.get("tool_calls").and_then(Value::as_array).filter(|calls| !calls.is_empty()) else {
@@ -125,11 +160,14 @@ impl ChatDecoder {
         // The server parses calls itself, so text is text.
         let held = self.think.finish();
         delta.reasoning.push_str(&held.reasoning);
-        let shown = self.text_calls.release();
+        let shown = self.text_calls.native();
         delta.text.push_str(&shown);
-        delta.text.push_str(&held.text);
+        let shown = self.visible(&held.text);
+        delta.text.push_str(&shown);
         for (position, call) in calls.iter().enumerate() {
-            delta.tool_calls.push(self.call(call, position, whole)?);
+            let chunk = self.call(call, position, whole)?;
+            self.native_calls = self.native_calls.max(chunk.index.map_or(0, |index| index.saturating_add(1)));
+            delta.tool_calls.push(chunk);
         }
         Ok(())
     }
@@ -271,6 +309,9 @@ impl Decoder for ChatDecoder {
         if let Some(field) = self.reasoning_field {
             turn.set_metadata(REASONING_FIELD, field);
         }
+        if self.empty_reasoning && self.reasoning_field.is_none() {
+            turn.set_kwarg(kwargs::REASONING_CONTENT, "");
+        }
         if let Some(details) = std::mem::take(&mut self.details).into_value() {
             turn.set_kwarg(REASONING_DETAILS, details);
         }
@@ -292,7 +333,7 @@ impl Decoder for ChatDecoder {
 
 impl ChatDecoder {
     fn nothing_came(&self) -> bool {
-        self.turn.is_empty() && !self.answered
+        self.turn.is_empty() && !self.answered && !self.text_came
     }
 
     fn empty(&self) -> ModelError {
@@ -303,22 +344,12 @@ impl ChatDecoder {
     fn flush(&mut self, out: &mut Vec<MessageDelta>) {
         let held = self.think.finish();
         let mut last = MessageDelta { reasoning: held.reasoning, ..MessageDelta::default() };
-        if !held.text.is_empty() {
-            last.text.push_str(&self.text_calls.push(held.text));
-        }
-        match self.text_calls.finish() {
-            Ok(calls) => {
-                for (index, call) in (0_u32..).zip(calls) {
-                    last.tool_calls.push(ToolCallChunk {
-                        name: Some(call.name),
-                        args: Some(call.args),
-                        id: None,
-                        index: Some(index),
-                    });
-                }
-            }
-            Err(text) => last.text.push_str(&text),
-        }
+        let mut shown = self.visible(&held.text);
+        let rest = self.newlines.finish();
+        shown.push_str(&self.text_calls.push(rest));
+        shown.push_str(&self.text_calls.finish(self.finish_reason.as_deref() == Some("length")));
+        last.text = shown;
+        last.tool_calls = self.text_calls.calls(self.native_calls);
         // A tag that was never closed must not hide a finished answer; a thought that was cut off is no answer.
         if !self.answered
             && last.text.trim().is_empty()
@@ -330,6 +361,26 @@ impl ChatDecoder {
         }
         self.emit(last, out);
     }
+}
+
+/// Characters of a piece of a reply that came whole.
+const PIECE: usize = 15;
+
+/// The delta as several, so that a reply that came whole can be watched like others.
+fn in_pieces(mut delta: MessageDelta, out: &mut Vec<MessageDelta>) {
+    let text = std::mem::take(&mut delta.text);
+    let mut rest = text.as_str();
+    while let Some((end, _)) = rest.char_indices().nth(PIECE) {
+        let (piece, more) = rest.split_at(end);
+        out.push(MessageDelta {
+            text: piece.to_owned(),
+            reasoning: std::mem::take(&mut delta.reasoning),
+            ..MessageDelta::default()
+        });
+        rest = more;
+    }
+    rest.clone_into(&mut delta.text);
+    out.push(delta);
 }
 
 /// A reply that was cut off in a call before its arguments began would run the tool with none.

@@ -2,25 +2,28 @@
 
 use serde_json::Value;
 
-/// The thinking of a message or delta, and the field it came in. Some servers say the same in two fields; the first counts.
-pub(super) fn read(message: &Value) -> Option<(&'static str, String)> {
-    for field in ["reasoning_content", "reasoning"] {
-        match message.get(field) {
-            Some(Value::String(text)) if !text.is_empty() => return Some((field, text.clone())),
-            Some(Value::Object(object)) => {
-                if let Some(text) = object.get("content").or_else(|| object.get("text")).and_then(Value::as_str) {
-                    return Some((field, text.to_owned()));
-                }
+/// The thinking of a message or delta, and the field it came in. Some servers say the same in two fields; of `fields` the
+/// first that has any counts.
+pub(super) fn read(message: &Value, fields: &[&'static str]) -> Option<(&'static str, String)> {
+    fields.iter().find_map(|field| {
+        let text = match message.get(*field)? {
+            Value::String(text) => text.clone(),
+            Value::Object(object) => {
+                object.get("content").or_else(|| object.get("text")).and_then(Value::as_str)?.to_owned()
             }
-            _ => {}
-        }
-    }
-    let details = message.get("reasoning_details")?.as_array()?;
-    let text: String = details
-        .iter()
-        .filter_map(|detail| detail.get("text").or_else(|| detail.get("summary")).and_then(Value::as_str))
-        .collect();
-    (!text.is_empty()).then_some(("reasoning_details", text))
+            Value::Array(details) => details
+                .iter()
+                .filter_map(|detail| detail.get("text").or_else(|| detail.get("summary")).and_then(Value::as_str))
+                .collect(),
+            _ => return None,
+        };
+        (!text.is_empty()).then_some((*field, text))
+    })
+}
+
+/// Whether thinking is there and empty.
+pub(super) fn is_empty(message: &Value, fields: &[&'static str]) -> bool {
+    fields.iter().any(|field| message.get(*field).and_then(Value::as_str) == Some(""))
 }
 
 /// Collects `reasoning_details`, whose pieces belong together by index and type, so that they can go back unchanged.
@@ -70,6 +73,7 @@ mod tests {
 
     #[test]
     fn fields_are_tried_in_turn_and_never_added_up() {
+        let read = |message: &Value| read(message, &["reasoning_content", "reasoning", "reasoning_details"]);
         let both = json!({"reasoning": "a", "reasoning_details": [{"text": "a"}]});
         assert_eq!(read(&both), Some(("reasoning", "a".into())));
         assert_eq!(read(&json!({"reasoning_content": "", "reasoning": "b"})), Some(("reasoning", "b".into())));

@@ -1,7 +1,8 @@
 //! The body of a chat-completions request.
 
-use super::dialect::{Dialect, Replay, ThinkingFormat};
+use super::text_calls;
 use crate::legalise::{Rules, image_url, is_image, legalise_request};
+use crate::quirks::{Quirks, Replay, ThinkingSwitch, ToolCalls};
 use crate::settings::{Settings, merge, object};
 use deerflow_core::message::kwargs;
 use deerflow_core::{ChatRequest, Content, ContentBlock, JsonMap, Message, MessageKind, ToolChoice, ToolSpec};
@@ -15,61 +16,83 @@ pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 pub(super) const REASONING_FIELD: &str = "reasoning_field";
 
 /// Builds the body. Keys come in a fixed order, so that equal prefixes stay equal bytes.
-pub(super) fn build(settings: &Settings, dialect: &Dialect, rules: &Rules, request: &ChatRequest) -> Value {
+pub(super) fn build(settings: &Settings, quirks: &Quirks, rules: &Rules, request: &ChatRequest) -> Value {
+    let streaming = streams(settings, quirks, request);
+    let rewritten = match settings.tool_calls.unwrap_or(quirks.tool_calls) {
+        ToolCalls::Text(format) => Some(text_calls::as_text(format, quirks.template_shows_tools, request)),
+        ToolCalls::Native | ToolCalls::NativeOrText => None,
+    };
+    let request = rewritten.as_ref().unwrap_or(request);
     let thinks = request.thinking && settings.info.supports_thinking;
     let mut body = JsonMap::new();
     body.insert("model".into(), json!(settings.info.model));
     let messages: Vec<Value> =
-        legalise_request(rules, request).iter().map(|message| write_message(dialect, thinks, message)).collect();
+        legalise_request(rules, request).iter().map(|message| write_message(quirks, thinks, message)).collect();
     body.insert("messages".into(), Value::Array(messages));
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.iter().map(|tool| write_tool(tool)).collect());
         match request.tool_choice {
             ToolChoice::None => body.insert("tool_choice".into(), json!("none")),
-            ToolChoice::Required if dialect.required_choice => body.insert("tool_choice".into(), json!("required")),
+            ToolChoice::Required if quirks.required_choice => body.insert("tool_choice".into(), json!("required")),
             ToolChoice::Auto | ToolChoice::Required => None,
         };
     }
-    for (key, value) in dialect.flags {
+    for (key, value) in quirks.flags {
         body.insert((*key).to_owned(), json!(value));
     }
     merge(&mut body, &settings.body);
     if let Some(max) = request.max_tokens.or(settings.max_tokens) {
-        body.insert(dialect.max_tokens.to_owned(), json!(max));
+        body.insert(quirks.max_tokens.to_owned(), json!(max));
     }
-    let mut switch = switch_thinking(settings, dialect, request.thinking);
+    let mut switch = switch_thinking(settings, quirks, request.thinking);
     let effort = settings.effort_for(request.reasoning_effort.as_deref(), &switch);
-    // A bound for thinking is the bound, whatever the dialect calls it.
+    // A bound for thinking is the bound, whatever the server calls it.
     let bounds = ["max_tokens", "max_completion_tokens"].map(|key| switch.remove(key));
     if let (Some(max), None) = (bounds.into_iter().flatten().next(), request.max_tokens) {
-        body.insert(dialect.max_tokens.to_owned(), max);
+        body.insert(quirks.max_tokens.to_owned(), max);
     }
     settings.put_switch(&mut body, &switch, request.thinking);
     body.remove("reasoning_effort");
     if let Some(effort) = effort {
         body.insert("reasoning_effort".into(), json!(effort));
     }
-    body.insert("stream".into(), json!(settings.streaming));
-    if settings.streaming && settings.stream_usage && dialect.stream_usage {
+    rename_template_keys(quirks, &mut body);
+    body.insert("stream".into(), json!(streaming));
+    if streaming && settings.stream_usage && quirks.stream_usage {
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
     Value::Object(body)
 }
 
-/// The profile's own settings; for a profile that can think and says nothing of how, the dialect's.
-fn switch_thinking(settings: &Settings, dialect: &Dialect, on: bool) -> JsonMap {
+/// Whether the reply to this request comes in pieces.
+pub(super) fn streams(settings: &Settings, quirks: &Quirks, request: &ChatRequest) -> bool {
+    settings.streaming && (quirks.streams_with_tools || request.tools.is_empty())
+}
+
+/// Old names of template switches become the new ones, unless those are set too.
+fn rename_template_keys(quirks: &Quirks, body: &mut JsonMap) {
+    let Some(Value::Object(template)) = body.get_mut("chat_template_kwargs") else { return };
+    for (old, new) in quirks.template_keys {
+        if let Some(value) = template.remove(*old) {
+            template.entry(*new).or_insert(value);
+        }
+    }
+}
+
+/// The profile's own settings; for a profile that can think and says nothing of how, the server's.
+fn switch_thinking(settings: &Settings, quirks: &Quirks, on: bool) -> JsonMap {
     let own = if on { &settings.thinking_on } else { &settings.thinking_off };
     let silent = settings.thinking_on.is_empty() && settings.thinking_off.is_empty();
     if !settings.info.supports_thinking || !silent {
         // Turning off is allowed to a model that does not think; it is what a hybrid one needs.
         return if settings.info.supports_thinking || !on { own.clone() } else { JsonMap::new() };
     }
-    object(match dialect.thinking {
-        ThinkingFormat::None => json!({}),
-        ThinkingFormat::Type => json!({"thinking": {"type": if on { "enabled" } else { "disabled" }}}),
-        ThinkingFormat::Enable => json!({"enable_thinking": on}),
-        ThinkingFormat::Template => json!({"chat_template_kwargs": {"enable_thinking": on}}),
-        ThinkingFormat::Reasoning => json!({"reasoning": {"enabled": on}}),
+    object(match quirks.thinking {
+        ThinkingSwitch::None => json!({}),
+        ThinkingSwitch::Type => json!({"thinking": {"type": if on { "enabled" } else { "disabled" }}}),
+        ThinkingSwitch::Enable => json!({"enable_thinking": on}),
+        ThinkingSwitch::Template => json!({"chat_template_kwargs": {"enable_thinking": on}}),
+        ThinkingSwitch::Reasoning => json!({"reasoning": {"enabled": on}}),
     })
 }
 
@@ -89,44 +112,44 @@ fn write_tool(tool: &ToolSpec) -> Value {
     })
 }
 
-fn write_message(dialect: &Dialect, thinks: bool, message: &Message) -> Value {
+fn write_message(quirks: &Quirks, thinks: bool, message: &Message) -> Value {
     let mut wire = JsonMap::new();
     match &message.kind {
         MessageKind::System => {
-            wire.insert("role".into(), json!(dialect.system_role));
+            wire.insert("role".into(), json!(quirks.system_role));
             wire.insert("content".into(), json!(message.text()));
         }
         MessageKind::Human | MessageKind::Remove => {
             wire.insert("role".into(), json!("user"));
-            wire.insert("content".into(), write_content(dialect, &message.content));
-            if let Some(name) = message.name.as_deref().filter(|name| dialect.user_name && plain_name(name)) {
+            wire.insert("content".into(), write_content(quirks, &message.content));
+            if let Some(name) = message.name.as_deref().filter(|name| quirks.user_name && plain_name(name)) {
                 wire.insert("name".into(), json!(name));
             }
         }
         MessageKind::Tool(part) => {
             wire.insert("role".into(), json!("tool"));
             wire.insert("tool_call_id".into(), json!(part.tool_call_id));
-            if let Some(name) = message.name.as_deref().filter(|name| dialect.tool_name && plain_name(name)) {
+            if let Some(name) = message.name.as_deref().filter(|name| quirks.tool_name && plain_name(name)) {
                 wire.insert("name".into(), json!(name));
             }
             wire.insert("content".into(), json!(message.text()));
         }
-        MessageKind::Ai(_) => write_assistant(dialect, thinks, message, &mut wire),
+        MessageKind::Ai(_) => write_assistant(quirks, thinks, message, &mut wire),
     }
     Value::Object(wire)
 }
 
-fn write_assistant(dialect: &Dialect, thinks: bool, message: &Message, wire: &mut JsonMap) {
+fn write_assistant(quirks: &Quirks, thinks: bool, message: &Message, wire: &mut JsonMap) {
     wire.insert("role".into(), json!("assistant"));
     let text = joined(&message.content);
-    let content = if text.is_empty() && dialect.null_content { Value::Null } else { json!(text) };
+    let content = if text.is_empty() && quirks.null_content { Value::Null } else { json!(text) };
     wire.insert("content".into(), content);
-    replay_thinking(dialect, thinks, message, wire);
+    replay_thinking(quirks, thinks, message, wire);
     let calls = message.tool_calls();
     if calls.is_empty() {
         return;
     }
-    let extras = message.additional_kwargs.get(CALL_EXTRAS).and_then(Value::as_array).filter(|_| dialect.call_extras);
+    let extras = message.additional_kwargs.get(CALL_EXTRAS).and_then(Value::as_array).filter(|_| quirks.call_extras);
     let mut written: Vec<Value> = Vec::with_capacity(calls.len());
     for (position, call) in calls.iter().enumerate() {
         let arguments = serde_json::to_string(&call.args).unwrap_or_else(|_| "{}".to_owned());
@@ -140,25 +163,26 @@ fn write_assistant(dialect: &Dialect, thinks: bool, message: &Message, wire: &mu
         });
         if let Some(Value::Object(extra)) = found {
             wire_call.extend(extra.iter().filter(|(key, _)| *key != "id").map(|(k, v)| (k.clone(), v.clone())));
-        } else if dialect.name == "gemini" && position == 0 {
-            // Gemini refuses a call without the signature it gave; this value stands for a call it did not make itself.
-            wire_call.insert(
-                "extra_content".into(),
-                json!({"google": {"thought_signature": "skip_thought_signature_validator"}}),
-            );
+        } else if let (Some(signature), 0) = (quirks.unsigned_call, position) {
+            wire_call.insert("extra_content".into(), json!({"google": {"thought_signature": signature}}));
         }
         written.push(Value::Object(wire_call));
     }
     wire.insert("tool_calls".into(), Value::Array(written));
 }
 
-fn replay_thinking(dialect: &Dialect, thinks: bool, message: &Message, wire: &mut JsonMap) {
+fn replay_thinking(quirks: &Quirks, thinks: bool, message: &Message, wire: &mut JsonMap) {
     let stored = message.additional_kwargs.get(kwargs::REASONING_CONTENT).and_then(Value::as_str);
     let with_calls = !message.tool_calls().is_empty();
-    match dialect.replay {
+    match quirks.replay {
         Replay::Never => {}
         Replay::Always(field) => {
             if let Some(text) = stored.or(thinks.then_some("")) {
+                wire.insert(field.into(), json!(text));
+            }
+        }
+        Replay::Stored(field) => {
+            if let Some(text) = stored {
                 wire.insert(field.into(), json!(text));
             }
         }
@@ -173,11 +197,11 @@ fn replay_thinking(dialect: &Dialect, thinks: bool, message: &Message, wire: &mu
                 wire.insert(field.into(), json!(text));
             }
         }
-        Replay::Details => match (message.additional_kwargs.get(REASONING_DETAILS), stored) {
+        Replay::Details { made_up } => match (message.additional_kwargs.get(REASONING_DETAILS), stored) {
             (Some(details @ Value::Array(_)), _) => {
                 wire.insert("reasoning_details".into(), details.clone());
             }
-            (_, Some(text)) if dialect.name == "minimax" => {
+            (_, Some(text)) if made_up => {
                 wire.insert("reasoning_details".into(), json!([{"type": "reasoning.text", "text": text}]));
             }
             (_, Some(text)) => {
@@ -189,13 +213,13 @@ fn replay_thinking(dialect: &Dialect, thinks: bool, message: &Message, wire: &mu
 }
 
 /// A string where it is one, else a list of parts.
-fn write_content(dialect: &Dialect, content: &Content) -> Value {
+fn write_content(quirks: &Quirks, content: &Content) -> Value {
     let blocks = match content {
         Content::Text(text) => return json!(text),
         Content::Blocks(blocks) => blocks,
     };
     let only_text = blocks.iter().all(|block| block.text().is_some());
-    if only_text && (blocks.len() == 1 || !dialect.text_parts) {
+    if only_text && (blocks.len() == 1 || !quirks.text_parts) {
         return json!(joined(content));
     }
     Value::Array(

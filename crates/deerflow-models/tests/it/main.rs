@@ -7,5 +7,6 @@ mod codex;
 mod failures;
 mod fake;
 mod openai;
+mod quirks;
 mod recording;
 mod responses;

@@ -1,5 +1,5 @@
-use super::super::dialect::named;
 use super::*;
+use crate::quirks::named;
 use deerflow_core::Usage;
 use pretty_assertions::assert_eq;
 
@@ -14,14 +14,15 @@ fn context() -> ErrorContext {
     }
 }
 
-fn decoder(dialect: &str) -> ChatDecoder {
-    let dialect = named(dialect).unwrap();
-    ChatDecoder::new(context(), dialect, dialect.text_calls, vec!["bash".into()])
+fn decoder(quirks: &str) -> ChatDecoder {
+    let quirks = named(quirks).unwrap();
+    let bash = ToolSpec { name: "bash".into(), description: String::new(), parameters: json!({"type": "object"}) };
+    ChatDecoder::new(context(), quirks, quirks.tool_calls, vec![Arc::new(bash)])
 }
 
 /// Decodes deltas of choice 0 and then the finish reason; what was shown, and the message.
-fn stream(dialect: &str, deltas: &[Value], reason: &str) -> (Vec<MessageDelta>, Message) {
-    let mut decoder = decoder(dialect);
+fn stream(quirks: &str, deltas: &[Value], reason: &str) -> (Vec<MessageDelta>, Message) {
+    let mut decoder = decoder(quirks);
     let mut out = Vec::new();
     let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
     let chunks = deltas.iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]})).chain([last]);
@@ -200,6 +201,18 @@ fn calls_written_as_text_become_calls_and_are_never_shown() {
     assert_eq!(calls(&message), [("".into(), "bash".into(), json!({"command": "ls"}))]);
     assert_eq!((message.text(), out.iter().map(|d| d.text.len()).sum::<usize>()), ("".into(), 0));
     assert_eq!(stream("openai", &pieces, "stop").1.text(), text);
+}
+
+#[test]
+fn a_reply_that_is_all_held_back_is_not_an_empty_one() {
+    let mut decoder = decoder("ollama");
+    let mut out = Vec::new();
+    let text = r#"{"name": "bash", "arguments": {}}"#;
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+    decoder.event(&SseEvent { data: chunk.to_string(), ..SseEvent::default() }, &mut out).unwrap();
+    let done = SseEvent { data: "[DONE]".into(), ..SseEvent::default() };
+    assert_eq!(decoder.event(&done, &mut out).unwrap(), Flow::Done);
+    assert_eq!(calls(&decoder.finish(&mut out).unwrap()), [("".into(), "bash".into(), json!({}))]);
 }
 
 #[test]

@@ -1,15 +1,15 @@
-use super::super::dialect::named;
 use super::*;
+use crate::quirks::named;
 use deerflow_core::ToolCall;
 use pretty_assertions::assert_eq;
 use std::sync::Arc;
 
-fn body(dialect: &str, profile: Value, request: &ChatRequest) -> Value {
-    let mut base = object(json!({"name": "m", "use": dialect, "model": "x", "supports_vision": true}));
+fn body(quirks: &str, profile: Value, request: &ChatRequest) -> Value {
+    let mut base = object(json!({"name": "m", "use": quirks, "model": "x", "supports_vision": true}));
     merge(&mut base, &object(profile));
-    let settings = Settings::new(&serde_json::from_value(Value::Object(base)).unwrap(), dialect);
-    let dialect = named(dialect).unwrap();
-    build(&settings, dialect, &dialect.rules, request)
+    let settings = Settings::new(&serde_json::from_value(Value::Object(base)).unwrap(), quirks);
+    let quirks = named(quirks).unwrap();
+    build(&settings, quirks, &quirks.rules, request)
 }
 
 fn call(id: &str) -> ToolCall {
@@ -67,8 +67,8 @@ fn a_whole_openai_body() {
 /// BR-011
 #[test]
 fn thinking_goes_back_in_the_field_and_to_the_turns_that_the_provider_wants() {
-    let replayed = |dialect: &str| {
-        let body = body(dialect, json!({"supports_thinking": true}), &ChatRequest { thinking: true, ..history() });
+    let replayed = |quirks: &str| {
+        let body = body(quirks, json!({"supports_thinking": true}), &ChatRequest { thinking: true, ..history() });
         let assistants: Vec<Value> = body["messages"]
             .as_array()
             .unwrap()
@@ -82,21 +82,17 @@ fn thinking_goes_back_in_the_field_and_to_the_turns_that_the_provider_wants() {
             .collect();
         json!(assistants)
     };
-    for dialect in ["deepseek", "moonshot", "mimo", "stepfun"] {
-        assert_eq!(
-            replayed(dialect),
-            json!([["reasoning_content", "plan"], ["reasoning_content", "plan"]]),
-            "{dialect}"
-        );
+    for quirks in ["deepseek", "moonshot", "mimo", "stepfun"] {
+        assert_eq!(replayed(quirks), json!([["reasoning_content", "plan"], ["reasoning_content", "plan"]]), "{quirks}");
     }
     assert_eq!(replayed("qwen"), json!([["reasoning_content", "plan"], null]));
-    assert_eq!(replayed("vllm"), json!([["reasoning", "plan"], null]));
+    assert_eq!(replayed("vllm"), json!([["reasoning", "plan"], ["reasoning", "plan"]]));
     assert_eq!(replayed("generic"), json!([["reasoning", "plan"], null]));
     assert_eq!(replayed("openrouter"), json!([["reasoning", "plan"], ["reasoning", "plan"]]));
     let details = json!(["reasoning_details", [{"type": "reasoning.text", "text": "plan"}]]);
     assert_eq!(replayed("minimax"), json!([details, details]));
-    for dialect in ["openai", "gemini"] {
-        assert_eq!(replayed(dialect), json!([null, null]), "{dialect}");
+    for quirks in ["openai", "gemini"] {
+        assert_eq!(replayed(quirks), json!([null, null]), "{quirks}");
     }
 }
 
@@ -115,7 +111,7 @@ fn an_assistant_turn_without_thinking_gets_an_empty_field_where_every_turn_must_
 }
 
 #[test]
-fn thinking_is_switched_by_the_profile_else_by_the_dialect() {
+fn thinking_is_switched_by_the_profile_else_by_the_quirks() {
     let on = ChatRequest { thinking: true, ..ChatRequest::default() };
     let off = ChatRequest::default();
     let supports = json!({"supports_thinking": true});
@@ -143,7 +139,7 @@ fn effort_is_sent_to_models_that_take_it_only() {
 }
 
 #[test]
-fn images_names_and_text_parts_by_dialect() {
+fn images_names_and_text_parts_by_quirks() {
     let content = Content::Blocks(vec![
         ContentBlock::Text("a".into()),
         ContentBlock::Text("b".into()),
