@@ -187,7 +187,7 @@ impl Runner {
         }
         // A row that is no message.
         let seq = rows.len() as u64 + 1;
-        let note = NewJournalRow { category: "trace".into(), event: "step".into(), content: json!({}) };
+        let note = NewJournalRow::new("trace", "step", json!({}));
         rows.push(JournalRow { seq, run_id: self.run_id.clone(), created_at: 0, row: note });
         seqs.push(seq);
         drop(rows);
@@ -223,6 +223,6 @@ impl Runner {
 
 fn row(seq: u64, run_id: &RunId, message: &Message, node: &str) -> JournalRow {
     let content = json!({"node": node, "message": message});
-    let row = NewJournalRow { category: "message".into(), event: format!("{}.message", message.role()), content };
+    let row = NewJournalRow::new("message", format!("{}.message", message.role()), content);
     JournalRow { seq, run_id: run_id.clone(), created_at: 0, row }
 }
