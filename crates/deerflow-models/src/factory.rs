@@ -5,6 +5,7 @@ use crate::codex::{CodexModel, Credentials};
 use crate::construct::{Construction, ModelOverrides, bad, construct};
 use crate::errors::ErrorContext;
 use crate::exchange::Endpoint;
+use crate::gemini::{self, GeminiModel};
 use crate::openai::{OpenAiModel, dialect};
 use crate::record::Recorder;
 use crate::replay::Replay;
@@ -73,7 +74,9 @@ fn create(
     let made = construct(profile, overrides)?;
     made.report();
     match made.provider.kind {
-        ProviderKind::OpenAi | ProviderKind::Anthropic | ProviderKind::Codex => over_http(&made, env, transport),
+        ProviderKind::OpenAi | ProviderKind::Anthropic | ProviderKind::Gemini | ProviderKind::Codex => {
+            over_http(&made, env, transport)
+        }
         ProviderKind::Replay => replay(profile),
         ProviderKind::Offline => Err(bad(profile, "the offline model is built in and not made from a provider")),
     }
@@ -116,7 +119,12 @@ fn over_http(
         ProviderKind::OpenAi if made.responses => "responses",
         _ => "chat/completions",
     };
-    let url = method_url(&without_method(base.clone(), suffix), suffix);
+    let settings = Settings::of(made);
+    let url = match provider.kind {
+        ProviderKind::Gemini => gemini::address(&base, &profile.model, settings.streaming)
+            .ok_or_else(|| bad(profile, "`base_url` cannot have a path"))?,
+        _ => method_url(&without_method(base.clone(), suffix), suffix),
+    };
     let dialect = match text_extra(profile, "dialect") {
         Some(name) => dialect::named(name).ok_or_else(|| bad(profile, &format!("there is no dialect {name:?}")))?,
         None => dialect::choose(provider.dialect(), &base, &profile.model),
@@ -141,7 +149,6 @@ fn over_http(
         return Err(errors.error(ModelErrorKind::Auth, "there is no key").with_hint(errors.key_hint()));
     }
     let headers = headers(profile, provider.kind, &url, key.as_ref())?;
-    let settings = Settings::of(made);
     let timeouts = Timeouts::new(profile);
     let mut transport = transport.unwrap_or_else(|| Arc::new(HttpTransport::new(timeouts.connect, errors.clone())));
     if let Some(path) = text_extra(profile, "record_to") {
@@ -157,6 +164,7 @@ fn over_http(
     });
     Ok(match provider.kind {
         ProviderKind::Anthropic => Arc::new(AnthropicModel { settings, url, headers, endpoint }),
+        ProviderKind::Gemini => Arc::new(GeminiModel { settings, url, headers, endpoint }),
         ProviderKind::Codex => {
             let credentials = Credentials::find(key.as_ref(), env, &profile.name)?;
             Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
@@ -207,6 +215,8 @@ fn method_url(base: &Url, suffix: &str) -> Url {
 /// people who write `use: openai` for another service have its own key set.
 fn key_variables(provider: &'static Provider, dialect: &str) -> Vec<&'static str> {
     let of_host = match dialect {
+        // Both are in use; the first is the one that error texts name.
+        _ if provider.kind == ProviderKind::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         _ if provider.kind != ProviderKind::OpenAi || dialect == provider.name => &[][..],
         "gemini" => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         "mistral" => &["MISTRAL_API_KEY"],
@@ -215,7 +225,8 @@ fn key_variables(provider: &'static Provider, dialect: &str) -> Vec<&'static str
             None => &[],
         },
     };
-    of_host.iter().copied().chain(provider.key_variable).collect()
+    let own = provider.key_variable.filter(|name| !of_host.contains(name));
+    of_host.iter().copied().chain(own).collect()
 }
 
 fn key(profile: &ModelProfile, variables: &[&str], env: EnvLookup<'_>) -> Option<Secret> {
@@ -250,6 +261,9 @@ fn headers(
         let token = key.starts_with("sk-ant-oat");
         if kind == ProviderKind::Anthropic && !token {
             headers.insert("x-api-key", secret(key)?);
+        // A token of Google's login is a bearer token.
+        } else if kind == ProviderKind::Gemini && !key.starts_with("ya29.") {
+            headers.insert("x-goog-api-key", secret(key)?);
         } else {
             headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"))?);
         }
