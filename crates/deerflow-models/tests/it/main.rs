@@ -6,6 +6,7 @@ mod bounds;
 mod codex;
 mod failures;
 mod fake;
+mod grid;
 mod openai;
 mod recording;
 mod responses;
