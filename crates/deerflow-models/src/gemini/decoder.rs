@@ -248,6 +248,3 @@ impl Decoder for GeminiDecoder {
         Ok(message)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -219,6 +219,3 @@ pub(super) fn has_signatures(body: &Value) -> bool {
         .flatten()
         .any(|part| part.get("thoughtSignature").and_then(Value::as_str).is_some_and(|s| !s.starts_with("skip_thought")))
 }
-
-#[cfg(test)]
-mod tests;

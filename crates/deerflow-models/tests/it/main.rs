@@ -6,6 +6,7 @@ mod bounds;
 mod codex;
 mod failures;
 mod fake;
+mod gemini;
 mod grid;
 mod openai;
 mod recording;
