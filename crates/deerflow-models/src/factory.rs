@@ -119,7 +119,7 @@ fn over_http(
         ProviderKind::OpenAi if made.responses => "responses",
         _ => "chat/completions",
     };
-    let settings = Settings::of(made);
+    let mut settings = Settings::of(made);
     let url = match provider.kind {
         ProviderKind::Gemini => gemini::address(&base, &profile.model, settings.streaming)
             .ok_or_else(|| bad(profile, "`base_url` cannot have a path"))?,
@@ -148,6 +148,8 @@ fn over_http(
     if key.is_none() && own_service && provider.kind != ProviderKind::Codex {
         return Err(errors.error(ModelErrorKind::Auth, "there is no key").with_hint(errors.key_hint()));
     }
+    // The tokens of a subscription take no marks for the cache.
+    settings.prompt_caching &= !key.as_ref().is_some_and(|key| is_subscription(key.expose()));
     let headers = headers(profile, provider.kind, &url, key.as_ref())?;
     let timeouts = Timeouts::new(profile);
     let mut transport = transport.unwrap_or_else(|| Arc::new(HttpTransport::new(timeouts.connect, errors.clone())));
@@ -237,6 +239,11 @@ fn key(profile: &ModelProfile, variables: &[&str], env: EnvLookup<'_>) -> Option
     profile.api_key.clone().filter(usable).or_else(other).or_else(variable)
 }
 
+/// Whether a key is the token of a Claude subscription.
+fn is_subscription(key: &str) -> bool {
+    key.trim().starts_with("sk-ant-oat")
+}
+
 fn headers(
     profile: &ModelProfile,
     kind: ProviderKind,
@@ -258,7 +265,7 @@ fn headers(
         headers.insert("accept", HeaderValue::from_static("text/event-stream"));
     } else if let Some(key) = key.map(|key| key.expose().trim()) {
         // A token of a subscription is a bearer token, also at Anthropic.
-        let token = key.starts_with("sk-ant-oat");
+        let token = is_subscription(key);
         if kind == ProviderKind::Anthropic && !token {
             headers.insert("x-api-key", secret(key)?);
         // A token of Google's login is a bearer token.

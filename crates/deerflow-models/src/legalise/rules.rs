@@ -84,6 +84,11 @@ impl Rules {
             blocks: &["thinking", "redacted_thinking", "document"],
         }
     }
+    /// The same without thinking of earlier turns.
+    #[must_use]
+    pub const fn without_thinking(self) -> Self {
+        Self { blocks: &["document"], ..self }
+    }
     /// Gemini's own interface, for models that see images in results.
     #[must_use]
     pub const fn gemini() -> Self {
