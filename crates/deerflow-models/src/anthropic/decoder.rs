@@ -6,7 +6,8 @@ use crate::exchange::{Decoder, Flow, content_bytes};
 use crate::lenient::LenientJson;
 use crate::openai::drop_half_call;
 use deerflow_core::{
-    Content, ContentBlock, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator, Usage,
+    Content, ContentBlock, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator,
+    Usage,
 };
 use deerflow_net::SseEvent;
 use serde_json::{Value, json};
@@ -123,11 +124,7 @@ impl MessagesDecoder {
                     args: None,
                     index: u32::try_from(index).ok(),
                 });
-                Block::ToolUse {
-                    id: text("id"),
-                    pieces: false,
-                    input: block.get("input").cloned().unwrap_or_default(),
-                }
+                Block::ToolUse { id: text("id"), pieces: false, input: block.get("input").cloned().unwrap_or_default() }
             }
             _ => Block::Other,
         };

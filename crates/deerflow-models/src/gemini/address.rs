@@ -60,6 +60,9 @@ mod tests {
             "http://localhost:4000/gemini/v1beta/models/gemini-x:generateContent?tenant=a"
         );
         // A name cannot lead elsewhere.
-        assert_eq!(of(own, "../../evil?x"), format!("{own}/v1beta/../..%2Fevil%3Fx:streamGenerateContent?alt=sse").replace("/../", "/"));
+        assert_eq!(
+            of(own, "../../evil?x"),
+            format!("{own}/v1beta/../..%2Fevil%3Fx:streamGenerateContent?alt=sse").replace("/../", "/")
+        );
     }
 }

@@ -96,7 +96,8 @@ impl GeminiDecoder {
     }
 
     fn candidate(&mut self, candidate: &Value, delta: &mut MessageDelta) {
-        let parts = candidate.pointer("/content/parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let parts =
+            candidate.pointer("/content/parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for part in parts {
             self.received = self.received.saturating_add(content_bytes(part));
             self.part(part, delta);

@@ -213,9 +213,7 @@ fn image(url: &str) -> Image {
 /// Whether anything in `body` is signed by the provider.
 pub(super) fn has_signatures(body: &Value) -> bool {
     let contents = body.get("contents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    contents
-        .iter()
-        .filter_map(|content| content.get("parts")?.as_array())
-        .flatten()
-        .any(|part| part.get("thoughtSignature").and_then(Value::as_str).is_some_and(|s| !s.starts_with("skip_thought")))
+    contents.iter().filter_map(|content| content.get("parts")?.as_array()).flatten().any(|part| {
+        part.get("thoughtSignature").and_then(Value::as_str).is_some_and(|s| !s.starts_with("skip_thought"))
+    })
 }

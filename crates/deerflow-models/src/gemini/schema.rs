@@ -300,7 +300,8 @@ fn enumerate(kind: &str, map: &JsonMap, out: &mut JsonMap) {
     }
     let values: Vec<&Value> = values.into_iter().filter(|value| !value.is_null()).collect();
     if kind == "STRING" && values.iter().all(|value| value.is_string()) {
-        let texts: Vec<&str> = values.iter().filter_map(|value| value.as_str()).filter(|text| !text.is_empty()).collect();
+        let texts: Vec<&str> =
+            values.iter().filter_map(|value| value.as_str()).filter(|text| !text.is_empty()).collect();
         if !texts.is_empty() {
             out.insert("enum".into(), json!(texts));
         }
@@ -330,8 +331,24 @@ fn check(schema: &Value, path: &str) -> Result<(), String> {
         return choices.iter().try_for_each(|choice| check(choice, &format!("{path}|")));
     }
     let allowed = [
-        "type", "title", "description", "nullable", "enum", "format", "items", "properties", "required", "minItems",
-        "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum", "pattern",
+        "type",
+        "title",
+        "description",
+        "nullable",
+        "enum",
+        "format",
+        "items",
+        "properties",
+        "required",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "pattern",
     ];
     if let Some(key) = map.keys().find(|key| !allowed.contains(&key.as_str())) {
         return fail(&format!("unknown key {key}"));

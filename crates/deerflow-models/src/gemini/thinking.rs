@@ -82,7 +82,10 @@ mod tests {
     fn each_generation_gets_the_setting_that_it_takes() {
         let of = |model: &str, on: bool, effort: Option<&str>| Value::Object(config(model, on, effort));
         assert_eq!(of("gemini-3.5-flash", true, None), json!({"includeThoughts": true}));
-        assert_eq!(of("gemini-3.5-flash", true, Some("xhigh")), json!({"includeThoughts": true, "thinkingLevel": "HIGH"}));
+        assert_eq!(
+            of("gemini-3.5-flash", true, Some("xhigh")),
+            json!({"includeThoughts": true, "thinkingLevel": "HIGH"})
+        );
         assert_eq!(of("gemini-3.5-flash", false, None), json!({"thinkingLevel": "LOW"}));
         assert_eq!(of("gemini-2.5-flash", true, Some("low")), json!({"includeThoughts": true, "thinkingBudget": 1024}));
         assert_eq!(of("gemini-2.5-flash", false, None), json!({"thinkingBudget": 0}));

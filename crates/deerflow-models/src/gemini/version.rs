@@ -73,6 +73,8 @@ mod tests {
         assert_eq!(thinking("gemini-flash-latest"), Thinking::Level);
         assert_eq!(thinking("gemini-2.0-flash"), Thinking::Never);
         assert_eq!(thinking("gemma-4-27b-it"), Thinking::Never);
-        assert!(wants_signatures("gemini-4-flash") && !wants_signatures("gemini-2.5-pro") && !images_in_results("gemma-4"));
+        assert!(
+            wants_signatures("gemini-4-flash") && !wants_signatures("gemini-2.5-pro") && !images_in_results("gemma-4")
+        );
     }
 }

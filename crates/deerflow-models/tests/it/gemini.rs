@@ -66,7 +66,8 @@ async fn ids_that_are_invented_are_the_same_for_the_same_request_and_never_come_
 /// BR-012
 #[tokio::test]
 async fn a_thread_goes_on_when_its_signatures_are_no_longer_taken() {
-    let corrupted = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "Corrupted thought signature."}});
+    let corrupted =
+        json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "Corrupted thought signature."}});
     let signed = json!([{"functionCall": {"name": "now", "args": {}, "id": "a"}, "thoughtSignature": "U0lH"}]);
     let fake = Fake::start([
         reply(signed),

@@ -103,7 +103,10 @@ fn thinking_has_the_form_that_the_version_takes() {
     };
     assert_eq!(thinking(json!({})), json!([{"type": "enabled", "budget_tokens": 6552}, null]));
     assert_eq!(thinking(json!({"model": "claude-opus-4-6"})), json!([{"type": "adaptive"}, 0.5]));
-    assert_eq!(thinking(json!({"model": "claude-sonnet-5"})), json!([{"type": "adaptive", "display": "summarized"}, null]));
+    assert_eq!(
+        thinking(json!({"model": "claude-sonnet-5"})),
+        json!([{"type": "adaptive", "display": "summarized"}, null])
+    );
     let own = json!({"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 9000}});
     assert_eq!(thinking(own.clone()), json!([{"type": "enabled", "budget_tokens": 3999}, null]));
     let mut newer = own;
@@ -119,10 +122,7 @@ fn turning_thinking_off_is_said_as_the_version_takes_it() {
     let off = |model: &str, effort: Option<&str>| {
         let profile = json!({"model": model, "supports_thinking": true, "supports_reasoning_effort": true,
             "when_thinking_disabled": {"thinking": {"type": "disabled"}}});
-        let asked = ChatRequest {
-            reasoning_effort: effort.map(str::to_owned),
-            ..request(vec![Message::human("q")])
-        };
+        let asked = ChatRequest { reasoning_effort: effort.map(str::to_owned), ..request(vec![Message::human("q")]) };
         let body = body(profile, &asked);
         json!([body.get("thinking"), body.get("output_config")])
     };

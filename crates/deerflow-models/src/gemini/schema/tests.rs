@@ -56,7 +56,10 @@ fn a_choice_stands_alone_and_what_is_said_of_it_is_said_of_each() {
 
 #[test]
 fn values_that_cannot_be_enumerated_are_told_in_words() {
-    assert_eq!(of(json!({"type": "integer", "enum": [1, 2]})), json!({"type": "INTEGER", "description": "one of: 1, 2"}));
+    assert_eq!(
+        of(json!({"type": "integer", "enum": [1, 2]})),
+        json!({"type": "INTEGER", "description": "one of: 1, 2"})
+    );
     assert_eq!(of(json!({"enum": ["", "a", null]})), json!({"type": "STRING", "nullable": true, "enum": ["a"]}));
 }
 
@@ -82,7 +85,8 @@ fn a_schema_that_refers_to_itself_ends() {
     let node = json!({"type": "object", "properties": {
         "left": {"$ref": "#/$defs/node"}, "right": {"$ref": "#/$defs/node"}, "self": {"allOf": [{"$ref": "#/$defs/loop"}]}
     }});
-    let schema = json!({"$ref": "#/$defs/node", "$defs": {"node": node, "loop": {"allOf": [{"$ref": "#/$defs/loop"}]}}});
+    let schema =
+        json!({"$ref": "#/$defs/node", "$defs": {"node": node, "loop": {"allOf": [{"$ref": "#/$defs/loop"}]}}});
     let made = parameters(&schema).unwrap();
     check(&made, "").unwrap();
 }
