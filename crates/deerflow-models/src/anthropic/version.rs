@@ -40,9 +40,8 @@ pub(super) enum Off {
 pub(super) fn off(model: &str) -> Off {
     let name = model.to_ascii_lowercase();
     let version = version(model).unwrap_or_default();
-    if name.contains("claude") && (name.contains("fable") || name.contains("mythos")) {
-        Off::Never
-    } else if name.contains("opus") && version >= (5, 5) {
+    let always = ["fable", "mythos"].iter().any(|family| name.contains(family));
+    if name.contains("claude") && (always || (name.contains("opus") && version >= (5, 5))) {
         Off::Never
     } else if name.contains("sonnet") && version >= (5, 5) {
         Off::BetweenTools
