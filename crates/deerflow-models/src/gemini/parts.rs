@@ -74,12 +74,12 @@ pub(super) fn model_parts(
 ) -> Vec<Value> {
     let same = origin.is_some() && message.response_metadata.get(ORIGIN).and_then(Value::as_str) == origin;
     let stored = message.additional_kwargs.get(PARTS).and_then(Value::as_array).filter(|_| same);
-    let mut calls = Calls { calls: message.tool_calls().iter().map(Some).collect(), wire_name: &wire_name };
+    let mut calls = Calls { calls: message.tool_calls(), next: 0, wire_name: &wire_name };
     let mut parts = match stored {
         Some(slots) => replay(message, slots, &mut calls),
         None => texts(message).into_iter().map(|text| json!({"text": text})).collect(),
     };
-    parts.extend(calls.rest());
+    parts.extend(calls.until(calls.calls.len()));
     let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
     if let Some(part) = first.filter(|part| wants_signature && part.get("thoughtSignature").is_none()) {
         part["thoughtSignature"] = json!(NO_SIGNATURE);
@@ -105,7 +105,9 @@ fn replay(message: &Message, slots: &[Value], calls: &mut Calls<'_>) -> Vec<Valu
             same_text.then(|| json!({"text": rest.by_ref().take(length).collect::<String>()}))
         } else if let Some(id) = slot.get("call").and_then(Value::as_str) {
             place += 1;
-            calls.take(id, by_place.then_some(place - 1))
+            let Some(at) = calls.find(id, by_place.then_some(place - 1)) else { continue };
+            parts.extend(calls.until(at));
+            calls.until(at.saturating_add(1)).pop()
         } else {
             slot.get("thought").map(|text| json!({"text": text, "thought": true}))
         };
@@ -113,7 +115,10 @@ fn replay(message: &Message, slots: &[Value], calls: &mut Calls<'_>) -> Vec<Valu
         if let Some(signature) = slot.get("signature").filter(|signature| signature.is_string()) {
             part["thoughtSignature"] = signature.clone();
         }
-        parts.push(part);
+        let empty = part.get("text").and_then(Value::as_str).is_some_and(str::is_empty);
+        if !empty || part.get("thoughtSignature").is_some() {
+            parts.push(part);
+        }
     }
     parts
 }
@@ -126,22 +131,25 @@ fn texts(message: &Message) -> Vec<Cow<'_, str>> {
     }
 }
 
-/// The calls of a message that are not among the parts yet.
+/// The calls of a message, in whose order their responses come; those from `next` on are not among the parts yet.
 struct Calls<'m> {
-    calls: Vec<Option<&'m ToolCall>>,
+    calls: &'m [ToolCall],
+    next: usize,
     wire_name: &'m dyn Fn(&str) -> String,
 }
 
 impl Calls<'_> {
-    /// The call of that id; by its place where ids had to be changed.
-    fn take(&mut self, id: &str, place: Option<usize>) -> Option<Value> {
-        let by_id = self.calls.iter().position(|call| call.is_some_and(|call| call.id() == id));
-        let call = self.calls.get_mut(by_id.or(place)?)?.take()?;
-        Some(write_call(call, self.wire_name))
+    /// Where the call of that id is, if it is still to come; by its place where ids had to be changed.
+    fn find(&self, id: &str, place: Option<usize>) -> Option<usize> {
+        let by_id = self.calls.iter().position(|call| call.id() == id);
+        by_id.or(place).filter(|at| (self.next..self.calls.len()).contains(at))
     }
 
-    fn rest(self) -> Vec<Value> {
-        self.calls.into_iter().flatten().map(|call| write_call(call, self.wire_name)).collect()
+    /// The calls before `end` that are still to come.
+    fn until(&mut self, end: usize) -> Vec<Value> {
+        let calls = self.calls.get(self.next..end).unwrap_or_default();
+        self.next = self.next.max(end);
+        calls.iter().map(|call| write_call(call, self.wire_name)).collect()
     }
 }
 

@@ -217,3 +217,6 @@ pub(super) fn has_signatures(body: &Value) -> bool {
         part.get("thoughtSignature").and_then(Value::as_str).is_some_and(|s| !s.starts_with("skip_thought"))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 use super::*;
 use deerflow_core::{Content, ContentBlock, ToolCall, ToolSpec};
 use pretty_assertions::assert_eq;
+use proptest::prelude::*;
 
 fn body(profile: Value, request: &ChatRequest) -> Value {
     let mut base =
@@ -191,4 +192,53 @@ fn a_history_with_calls_defines_its_tools_even_when_none_are_offered() {
     let body = body(json!({"enable_prompt_caching": false}), &asked);
     assert_eq!(body["tools"], json!([{"name": "bash", "input_schema": {"type": "object"}}]));
     assert_eq!(body["tool_choice"], json!({"type": "none"}));
+}
+
+/// What the interface refuses, written from its reference.
+fn check(body: &Value) -> Result<(), String> {
+    let texts = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
+    let mut waiting: Vec<String> = Vec::new();
+    let mut last = String::new();
+    for (at, message) in body["messages"].as_array().unwrap().iter().enumerate() {
+        let role = texts(&message["role"]);
+        if role == last || (at == 0 && role != "user") {
+            return Err(format!("message {at} is again of {role}"));
+        }
+        let blocks = message["content"].as_array().unwrap();
+        let results: Vec<String> = blocks.iter().map(|block| texts(&block["tool_use_id"])).collect();
+        if !results.starts_with(&waiting) || results[waiting.len()..].iter().any(|id| !id.is_empty()) {
+            return Err(format!("message {at} answers {results:?} to {waiting:?}"));
+        }
+        if blocks.iter().any(|block| block["type"] == "text" && texts(&block["text"]).trim().is_empty()) {
+            return Err(format!("message {at} has an empty text"));
+        }
+        if blocks.is_empty()
+            || blocks.iter().any(|b| texts(&b["type"]).ends_with("thinking") && b.get("cache_control").is_some())
+        {
+            return Err(format!("message {at} is empty, or marks thinking"));
+        }
+        let calls = blocks.iter().filter(|block| block["type"] == "tool_use");
+        waiting = calls.map(|block| texts(&block["id"])).collect();
+        last = role;
+    }
+    if last != "user" || breakpoints(body) > 4 {
+        return Err(format!("ends with {last}, {} breakpoints", breakpoints(body)));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_history_the_body_is_one_that_the_interface_takes(
+        history in prop::collection::vec(crate::legalise::tests::message(), 0..12),
+        slots in prop::collection::vec(prop::sample::select(vec![json!(null), json!("a"), json!("call_0"), json!(3)]), 0..4),
+        thinking in any::<bool>(),
+    ) {
+        let history = history.into_iter().map(|message| {
+            if message.as_ai().is_some() { message.with_kwarg(super::super::blocks::ORDER, slots.clone()) } else { message }
+        });
+        let asked = ChatRequest { thinking, system: Some("s".into()), tools: vec![tool()], ..request(history.collect()) };
+        let body = body(json!({"supports_thinking": true}), &asked);
+        prop_assert_eq!(check(&body), Ok(()), "{}", body);
+    }
 }
