@@ -9,6 +9,8 @@ pub enum ProviderKind {
     OpenAi,
     /// Anthropic messages.
     Anthropic,
+    /// Gemini's own interface, `generateContent`.
+    Gemini,
     /// OpenAI Responses as the Codex service of a ChatGPT subscription speaks it, with the login of the Codex CLI.
     Codex,
     /// The built-in rule-based model: no network.
@@ -86,6 +88,12 @@ const PROVIDERS: &[Provider] = &[
         default_base_url: Some("https://api.anthropic.com"),
         key_variable: Some("ANTHROPIC_API_KEY"),
     },
+    Provider {
+        name: "gemini",
+        kind: ProviderKind::Gemini,
+        default_base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
+        key_variable: Some("GEMINI_API_KEY"),
+    },
     openai("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     openai("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
     openai("ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY"),
@@ -114,6 +122,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("langchain_anthropic:ChatAnthropic", "anthropic"),
     ("deerflow.models.claude_provider:ClaudeChatModel", "anthropic"),
     ("claude", "anthropic"),
+    ("langchain_google_genai:ChatGoogleGenerativeAI", "gemini"),
+    ("google_genai", "gemini"),
+    ("google", "gemini"),
     ("langchain_deepseek:ChatDeepSeek", "deepseek"),
     ("deerflow.models.patched_deepseek:PatchedChatDeepSeek", "deepseek"),
     ("deerflow.models.vllm_provider:VllmChatModel", "vllm"),
@@ -133,13 +144,13 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// What files of the original may name and we cannot do yet, and what to use instead.
 const UNSUPPORTED: &[(&str, &str)] = &[
-    ("langchain_google_genai:ChatGoogleGenerativeAI", GEMINI),
-    ("gemini", GEMINI),
+    ("langchain_google_vertexai:ChatVertexAI", VERTEX),
     ("langchain_openai:AzureChatOpenAI", "use `openai` with the `base_url` of the deployment's OpenAI v1 endpoint"),
     ("langchain_aws:ChatBedrockConverse", "use `openai` with the `base_url` of an OpenAI-compatible gateway"),
 ];
-const GEMINI: &str =
-    "use `openai` with `base_url: https://generativelanguage.googleapis.com/v1beta/openai` and a Gemini `api_key`";
+const VERTEX: &str = "use `gemini` with a Gemini `api_key`, or with the `base_url` of the project \
+     (`https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/publishers/google`) and an access \
+     token as `api_key`";
 
 /// The short names of all providers.
 pub fn provider_names() -> impl Iterator<Item = &'static str> {
@@ -204,8 +215,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_says_what_to_use() {
-        let gemini = resolve_provider("langchain_google_genai:ChatGoogleGenerativeAI").unwrap_err();
-        assert!(gemini.help().contains("generativelanguage"), "{gemini:?}");
+        let vertex = resolve_provider("langchain_google_vertexai:ChatVertexAI").unwrap_err();
+        assert!(vertex.help().contains("use `gemini`"), "{vertex:?}");
         let near = |used| match resolve_provider(used) {
             Err(ProviderError::Unknown { nearest, .. }) => nearest,
             other => panic!("{other:?}"),

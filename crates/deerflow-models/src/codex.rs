@@ -11,7 +11,7 @@ pub(crate) use credentials::Credentials;
 
 use crate::exchange::{Endpoint, run};
 use crate::legalise::Rules;
-use crate::responses::{Keep, ResponsesDecoder, has_reasoning, origin, unless_refused};
+use crate::responses::{Keep, ResponsesDecoder, has_reasoning, origin, refuses_reasoning, unless_refused};
 use crate::settings::Settings;
 use crate::transport::WireRequest;
 use credentials::{Login, Refused};
@@ -67,7 +67,8 @@ impl ChatModel for CodexModel {
         }
         let without = request::build(&self.settings, &rules, &request, None);
         let again = Arc::clone(&self.call);
-        unless_refused(Arc::clone(&self.call).stream(body, cancel.clone()), move || again.stream(without, cancel))
+        let first = Arc::clone(&self.call).stream(body, cancel.clone());
+        unless_refused(first, refuses_reasoning, move || again.stream(without, cancel))
     }
 }
 

@@ -6,7 +6,8 @@ use deerflow_config::{ModelProfile, Secret};
 /// A provider and the variables that offer it.
 struct Offer {
     provider: &'static str,
-    key: &'static str,
+    /// Any of them will do.
+    key: &'static [&'static str],
     base_url: &'static str,
     model: &'static str,
     default_model: &'static str,
@@ -18,7 +19,7 @@ struct Offer {
 const OFFERS: &[Offer] = &[
     Offer {
         provider: "openai",
-        key: "OPENAI_API_KEY",
+        key: &["OPENAI_API_KEY"],
         base_url: "OPENAI_BASE_URL",
         model: "OPENAI_MODEL",
         default_model: "gpt-5.4",
@@ -27,7 +28,7 @@ const OFFERS: &[Offer] = &[
     },
     Offer {
         provider: "anthropic",
-        key: "ANTHROPIC_API_KEY",
+        key: &["ANTHROPIC_API_KEY"],
         base_url: "ANTHROPIC_BASE_URL",
         model: "ANTHROPIC_MODEL",
         default_model: "claude-sonnet-5",
@@ -35,8 +36,17 @@ const OFFERS: &[Offer] = &[
         thinking: true,
     },
     Offer {
+        provider: "gemini",
+        key: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        base_url: "GEMINI_BASE_URL",
+        model: "GEMINI_MODEL",
+        default_model: "gemini-flash-latest",
+        vision: true,
+        thinking: true,
+    },
+    Offer {
         provider: "deepseek",
-        key: "DEEPSEEK_API_KEY",
+        key: &["DEEPSEEK_API_KEY"],
         base_url: "DEEPSEEK_BASE_URL",
         model: "DEEPSEEK_MODEL",
         default_model: "deepseek-v4-flash",
@@ -45,7 +55,7 @@ const OFFERS: &[Offer] = &[
     },
     Offer {
         provider: "openrouter",
-        key: "OPENROUTER_API_KEY",
+        key: &["OPENROUTER_API_KEY"],
         base_url: "OPENROUTER_BASE_URL",
         model: "OPENROUTER_MODEL",
         default_model: "openrouter/auto",
@@ -54,7 +64,7 @@ const OFFERS: &[Offer] = &[
     },
     Offer {
         provider: "qwen",
-        key: "DASHSCOPE_API_KEY",
+        key: &["DASHSCOPE_API_KEY"],
         base_url: "DASHSCOPE_BASE_URL",
         model: "DASHSCOPE_MODEL",
         default_model: "qwen-plus",
@@ -63,7 +73,7 @@ const OFFERS: &[Offer] = &[
     },
     Offer {
         provider: "moonshot",
-        key: "MOONSHOT_API_KEY",
+        key: &["MOONSHOT_API_KEY"],
         base_url: "MOONSHOT_BASE_URL",
         model: "MOONSHOT_MODEL",
         default_model: "kimi-k2.6",
@@ -74,15 +84,16 @@ const OFFERS: &[Offer] = &[
 
 /// The models that environment variables offer, best first.
 ///
-/// Order: `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `DEEPSEEK_API_KEY`, `OPENROUTER_API_KEY`, `DASHSCOPE_API_KEY`,
-/// `MOONSHOT_API_KEY`, `OLLAMA_HOST`. Each has a `…_BASE_URL` and a `…_MODEL` beside it (`OPENAI_MODEL`). `OPENAI_BASE_URL`
+/// Order: `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` (or `GOOGLE_API_KEY`), `DEEPSEEK_API_KEY`,
+/// `OPENROUTER_API_KEY`, `DASHSCOPE_API_KEY`, `MOONSHOT_API_KEY`, `OLLAMA_HOST`. Each has a `…_BASE_URL` and a `…_MODEL` beside it (`OPENAI_MODEL`). `OPENAI_BASE_URL`
 /// alone is enough for a server of one's own that wants no key.
 #[must_use]
 pub fn models_from_env(env: EnvLookup<'_>) -> Vec<ModelProfile> {
     let get = |name: &str| env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let mut models: Vec<ModelProfile> = Vec::new();
     for offer in OFFERS {
-        let (key, base_url) = (get(offer.key), get(offer.base_url));
+        let key = offer.key.iter().find_map(|name| get(name));
+        let base_url = get(offer.base_url);
         if key.is_none() && !(offer.provider == "openai" && base_url.is_some()) {
             continue;
         }
@@ -153,7 +164,7 @@ mod tests {
     fn every_offer_makes_a_model() {
         let env = |name: &str| (name.ends_with("_API_KEY") || name == "OLLAMA_HOST").then(|| "localhost".to_owned());
         let models = models_from_env(&env);
-        assert_eq!(models.len(), 7);
+        assert_eq!(models.len(), 8);
         for profile in models {
             assert!(crate::create_chat_model(&profile, &|_| None).is_ok(), "{}", profile.name);
             assert!(!format!("{profile:?}").contains("api_key: Some(\"localhost"), "{profile:?}");

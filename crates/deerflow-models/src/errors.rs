@@ -1,6 +1,7 @@
 //! What a failure means and what to do about it.
 
 mod classify;
+mod google;
 
 pub(crate) use classify::classify;
 
@@ -131,7 +132,7 @@ impl ErrorContext {
     pub(crate) fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
         let body = String::from_utf8_lossy(body);
         let mut error = self.provider_error(Some(status), &body);
-        error.retry_after = retry_after(headers, jiff::Timestamp::now());
+        error.retry_after = retry_after(headers, jiff::Timestamp::now()).or(error.retry_after);
         if (300..400).contains(&status) {
             let target = headers.get("location").and_then(|value| value.to_str().ok()).unwrap_or("elsewhere");
             error.hint = Some(format!("the server redirects to {}: correct `base_url`", self.excerpt(target)));
@@ -142,11 +143,13 @@ impl ErrorContext {
     /// What a provider said, in an error reply or within a stream.
     pub(crate) fn provider_error(&self, status: Option<u16>, body: &str) -> ModelError {
         let said = Said::read(body);
-        let kind = classify(status, &said);
+        let google = google::Details::read(body);
+        let kind = google.kind.unwrap_or_else(|| classify(status, &said));
         let status_text = status.map(|status| format!("HTTP {status}: ")).unwrap_or_default();
         let words = if said.message.is_empty() { "no explanation" } else { said.message.as_str() };
         let mut error = self.error(kind, &format!("{status_text}{words}"));
         error.status = status;
+        error.retry_after = google.retry_after;
         error.hint = self.hint(kind, status, &said);
         error
     }

@@ -5,6 +5,7 @@ use crate::codex::{CodexModel, Credentials};
 use crate::construct::{Construction, ModelOverrides, bad, construct};
 use crate::errors::ErrorContext;
 use crate::exchange::Endpoint;
+use crate::gemini::{self, GeminiModel};
 use crate::openai::OpenAiModel;
 use crate::quirks;
 use crate::record::Recorder;
@@ -74,7 +75,9 @@ fn create(
     let made = construct(profile, overrides)?;
     made.report();
     match made.provider.kind {
-        ProviderKind::OpenAi | ProviderKind::Anthropic | ProviderKind::Codex => over_http(&made, env, transport),
+        ProviderKind::OpenAi | ProviderKind::Anthropic | ProviderKind::Gemini | ProviderKind::Codex => {
+            over_http(&made, env, transport)
+        }
         ProviderKind::Replay => replay(profile),
         ProviderKind::Offline => Err(bad(profile, "the offline model is built in and not made from a provider")),
     }
@@ -117,7 +120,12 @@ fn over_http(
         ProviderKind::OpenAi if made.responses => "responses",
         _ => "chat/completions",
     };
-    let url = method_url(&without_method(base.clone(), suffix), suffix);
+    let mut settings = Settings::of(made);
+    let url = match provider.kind {
+        ProviderKind::Gemini => gemini::address(&base, &profile.model, settings.streaming)
+            .ok_or_else(|| bad(profile, "`base_url` cannot have a path"))?,
+        _ => method_url(&without_method(base.clone(), suffix), suffix),
+    };
     let quirks = match profile.quirks.as_deref().or_else(|| text_extra(profile, "dialect")) {
         Some(name) => quirks::named(name)
             .map_err(|hint| bad(profile, &format!("there are no quirks {name:?}")).with_hint(hint))?,
@@ -142,8 +150,9 @@ fn over_http(
     if key.is_none() && own_service && provider.kind != ProviderKind::Codex {
         return Err(errors.error(ModelErrorKind::Auth, "there is no key").with_hint(errors.key_hint()));
     }
+    // The tokens of a subscription take no marks for the cache.
+    settings.prompt_caching &= !key.as_ref().is_some_and(|key| is_subscription(key.expose()));
     let headers = headers(profile, provider.kind, &url, key.as_ref())?;
-    let settings = Settings::of(made);
     let timeouts = Timeouts::new(profile);
     let mut transport = transport.unwrap_or_else(|| Arc::new(HttpTransport::new(timeouts.connect, errors.clone())));
     if let Some(path) = text_extra(profile, "record_to") {
@@ -159,6 +168,7 @@ fn over_http(
     });
     Ok(match provider.kind {
         ProviderKind::Anthropic => Arc::new(AnthropicModel { settings, url, headers, endpoint }),
+        ProviderKind::Gemini => Arc::new(GeminiModel { settings, url, headers, endpoint }),
         ProviderKind::Codex => {
             let credentials = Credentials::find(key.as_ref(), env, &profile.name)?;
             Arc::new(CodexModel::new(settings, url, headers, endpoint, credentials))
@@ -209,6 +219,8 @@ fn method_url(base: &Url, suffix: &str) -> Url {
 /// people who write `use: openai` for another service have its own key set.
 fn key_variables(provider: &'static Provider, quirks: &str) -> Vec<&'static str> {
     let of_host = match quirks {
+        // Both are in use; the first is the one that error texts name.
+        _ if provider.kind == ProviderKind::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         _ if provider.kind != ProviderKind::OpenAi || quirks == provider.name => &[][..],
         "gemini" => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         "mistral" => &["MISTRAL_API_KEY"],
@@ -217,7 +229,8 @@ fn key_variables(provider: &'static Provider, quirks: &str) -> Vec<&'static str>
             None => &[],
         },
     };
-    of_host.iter().copied().chain(provider.key_variable).collect()
+    let own = provider.key_variable.filter(|name| !of_host.contains(name));
+    of_host.iter().copied().chain(own).collect()
 }
 
 fn key(profile: &ModelProfile, variables: &[&str], env: EnvLookup<'_>) -> Option<Secret> {
@@ -226,6 +239,11 @@ fn key(profile: &ModelProfile, variables: &[&str], env: EnvLookup<'_>) -> Option
         || ["gemini_api_key", "google_api_key"].iter().find_map(|key| text_extra(profile, key)).map(Secret::from);
     let variable = || variables.iter().find_map(|name| env(name).map(Secret::from).filter(usable));
     profile.api_key.clone().filter(usable).or_else(other).or_else(variable)
+}
+
+/// Whether a key is the token of a Claude subscription.
+fn is_subscription(key: &str) -> bool {
+    key.trim().starts_with("sk-ant-oat")
 }
 
 fn headers(
@@ -249,9 +267,12 @@ fn headers(
         headers.insert("accept", HeaderValue::from_static("text/event-stream"));
     } else if let Some(key) = key.map(|key| key.expose().trim()) {
         // A token of a subscription is a bearer token, also at Anthropic.
-        let token = key.starts_with("sk-ant-oat");
+        let token = is_subscription(key);
         if kind == ProviderKind::Anthropic && !token {
             headers.insert("x-api-key", secret(key)?);
+        // A token of Google's login is a bearer token.
+        } else if kind == ProviderKind::Gemini && !key.starts_with("ya29.") {
+            headers.insert("x-goog-api-key", secret(key)?);
         } else {
             headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"))?);
         }

@@ -54,4 +54,4 @@ pub fn settle_calls(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

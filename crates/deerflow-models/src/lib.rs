@@ -11,6 +11,7 @@ mod env;
 mod errors;
 mod exchange;
 mod factory;
+mod gemini;
 pub mod legalise;
 mod lenient;
 mod openai;

@@ -67,7 +67,7 @@ impl ChatModel for ResponsesModel {
             return call(body, cancel);
         }
         let without = request::build(&self.settings, &rules, &request, None);
-        unless_refused(call(body, cancel.clone()), move || call(without, cancel))
+        unless_refused(call(body, cancel.clone()), refuses_reasoning, move || call(without, cancel))
     }
 }
 
@@ -76,15 +76,15 @@ pub(crate) fn has_reasoning(body: &Value) -> bool {
     input.iter().any(|item| item.get("type").and_then(Value::as_str) == Some("reasoning"))
 }
 
-/// `first`, or `second` if the provider refuses the reasoning in it: the key was changed for one of another organisation,
-/// or the secret has grown too old. A thread must not end there.
+/// `first`, or `second` if the provider refuses the reasoning in it, which `refuses` tells. A thread must not end there.
 pub(crate) fn unless_refused(
     mut first: BoxStream<'static, Result<ModelEvent, ModelError>>,
+    refuses: fn(&ModelError) -> bool,
     second: impl FnOnce() -> BoxStream<'static, Result<ModelEvent, ModelError>> + Send + 'static,
 ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
     let begun = async move {
         match first.next().await {
-            Some(Err(error)) if refuses_reasoning(&error) => {
+            Some(Err(error)) if refuses(&error) => {
                 tracing::warn!(%error, "sending the request again without the reasoning of earlier turns");
                 second()
             }
@@ -95,7 +95,8 @@ pub(crate) fn unless_refused(
     stream::once(begun).flatten().boxed()
 }
 
-fn refuses_reasoning(error: &ModelError) -> bool {
+/// The key was changed for one of another organisation, or the secret has grown too old.
+pub(crate) fn refuses_reasoning(error: &ModelError) -> bool {
     let said = error.message.to_lowercase();
     error.status == Some(400) && (said.contains("encrypted content") || said.contains("encrypted_content"))
 }

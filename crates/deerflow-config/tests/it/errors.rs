@@ -58,7 +58,7 @@ fn braces_are_not_a_variable() {
 
 #[test]
 fn providers_that_are_not_there() {
-    let text = "models:\n  - {name: a, use: opnai, model: m}\n  - {name: b, use: 'langchain_google_genai:ChatGoogleGenerativeAI', model: m}\n  - {name: c, use: mindie, model: m}\n  - {name: a, use: openai, model: m, base_url: localhost}\n";
+    let text = "models:\n  - {name: a, use: opnai, model: m}\n  - {name: b, use: 'langchain_google_vertexai:ChatVertexAI', model: m}\n  - {name: c, use: mindie, model: m}\n  - {name: a, use: openai, model: m, base_url: localhost}\n";
     assert_snapshot!(Fixture::with(text).rendered());
 }
 

@@ -1,11 +1,13 @@
 //! Replies of the messages interface, streamed or whole.
 
+use super::blocks::ORDER;
 use crate::errors::ErrorContext;
 use crate::exchange::{Decoder, Flow, content_bytes};
 use crate::lenient::LenientJson;
 use crate::openai::drop_half_call;
 use deerflow_core::{
-    Content, ContentBlock, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator, Usage,
+    Content, ContentBlock, JsonMap, Message, MessageDelta, ModelError, ModelErrorKind, ToolCallChunk, TurnAccumulator,
+    Usage,
 };
 use deerflow_net::SseEvent;
 use serde_json::{Value, json};
@@ -19,6 +21,7 @@ enum Block {
     Redacted(Value),
     /// Whether arguments came in pieces, and those given at the start.
     ToolUse {
+        id: String,
         pieces: bool,
         input: Value,
     },
@@ -34,6 +37,11 @@ pub(super) struct MessagesDecoder {
     blocks: BTreeMap<u64, Block>,
     counts: BTreeMap<&'static str, u64>,
     stop_reason: Option<String>,
+    /// Category and explanation of a refusal.
+    stop_details: JsonMap,
+    /// Whether thinking has come, and whether the next of it begins a paragraph.
+    thought: bool,
+    paragraph: bool,
     stopped: bool,
 }
 
@@ -49,6 +57,9 @@ impl MessagesDecoder {
             blocks: BTreeMap::new(),
             counts: BTreeMap::new(),
             stop_reason: None,
+            stop_details: JsonMap::new(),
+            thought: false,
+            paragraph: false,
             stopped: false,
         }
     }
@@ -101,7 +112,8 @@ impl MessagesDecoder {
                 Block::Text(delta.text.clone())
             }
             "thinking" => {
-                delta.reasoning = text("thinking");
+                self.paragraph = self.thought;
+                delta.reasoning = self.thinking(&text("thinking"));
                 Block::Thinking(block.clone())
             }
             "redacted_thinking" => Block::Redacted(block.clone()),
@@ -112,7 +124,7 @@ impl MessagesDecoder {
                     args: None,
                     index: u32::try_from(index).ok(),
                 });
-                Block::ToolUse { pieces: false, input: block.get("input").cloned().unwrap_or_default() }
+                Block::ToolUse { id: text("id"), pieces: false, input: block.get("input").cloned().unwrap_or_default() }
             }
             _ => Block::Other,
         };
@@ -130,8 +142,8 @@ impl MessagesDecoder {
                 all.push_str(&delta.text);
             }
             (Some(Block::Thinking(block)), "thinking_delta") => {
-                delta.reasoning = text("thinking").to_owned();
-                append(block, "thinking", &delta.reasoning);
+                append(block, "thinking", text("thinking"));
+                delta.reasoning = self.thinking(text("thinking"));
             }
             (Some(Block::Thinking(block)), "signature_delta") => append(block, "signature", text("signature")),
             (Some(Block::ToolUse { pieces, .. }), "input_json_delta") => {
@@ -150,23 +162,53 @@ impl MessagesDecoder {
 
     /// A call whose arguments came whole, at the start of its block.
     fn stop_block(&mut self, index: u64, out: &mut Vec<MessageDelta>) {
-        let Some(Block::ToolUse { pieces: false, input }) = self.blocks.get(&index) else { return };
+        let Some(Block::ToolUse { id, pieces: false, input }) = self.blocks.get(&index) else { return };
         if input.as_object().is_some_and(|input| !input.is_empty()) {
             let chunk = ToolCallChunk {
                 args: Some(input.to_string()),
                 index: u32::try_from(index).ok(),
                 ..ToolCallChunk::default()
             };
-            self.blocks.insert(index, Block::ToolUse { pieces: true, input: Value::Null });
+            let id = id.clone();
+            self.blocks.insert(index, Block::ToolUse { id, pieces: true, input: Value::Null });
             self.emit(MessageDelta { tool_calls: vec![chunk], ..MessageDelta::default() }, out);
         }
     }
 
-    fn stop(&mut self, reason: Option<&Value>) {
-        if let Some(reason) = reason.and_then(Value::as_str) {
+    /// Takes what an end says, in a message or a delta of one.
+    fn stop(&mut self, end: &Value) {
+        if let Some(reason) = end.get("stop_reason").and_then(Value::as_str) {
             self.stop_reason = Some(reason.to_owned());
         }
+        if let Some(Value::Object(details)) = end.get("stop_details") {
+            self.stop_details.clone_from(details);
+        }
     }
+
+    /// Thinking as people see it: that of another block begins a paragraph.
+    fn thinking(&mut self, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        self.thought = true;
+        let gap = if std::mem::take(&mut self.paragraph) { "\n\n" } else { "" };
+        format!("{gap}{text}")
+    }
+}
+
+/// Where calls stood among the blocks that are kept; `None` when all of them came last.
+fn order(blocks: &BTreeMap<u64, Block>) -> Option<Value> {
+    let slots: Vec<Value> = blocks
+        .values()
+        .filter_map(|block| match block {
+            Block::ToolUse { id, .. } => Some(json!(id)),
+            Block::Text(text) if text.is_empty() => None,
+            Block::Other => None,
+            _ => Some(Value::Null),
+        })
+        .collect();
+    let first = slots.iter().position(Value::is_string)?;
+    slots[first..].iter().any(Value::is_null).then_some(Value::Array(slots))
 }
 
 fn append(block: &mut Value, key: &str, more: &str) {
@@ -203,7 +245,7 @@ impl Decoder for MessagesDecoder {
             Some("content_block_delta") => self.grow_block(index, part("delta"), out),
             Some("content_block_stop") => self.stop_block(index, out),
             Some("message_delta") => {
-                self.stop(part("delta").get("stop_reason"));
+                self.stop(part("delta"));
                 let usage = self.usage(value.get("usage"));
                 self.emit(MessageDelta { usage, ..MessageDelta::default() }, out);
             }
@@ -233,7 +275,7 @@ impl Decoder for MessagesDecoder {
             self.start_block(index, block, out);
             self.stop_block(index, out);
         }
-        self.stop(value.get("stop_reason"));
+        self.stop(&value);
         self.stopped = true;
         Ok(())
     }
@@ -255,10 +297,16 @@ impl Decoder for MessagesDecoder {
             turn.set_metadata("stop_reason", reason.as_str());
             turn.set_metadata("finish_reason", finish_reason(reason));
         }
+        if !self.stop_details.is_empty() {
+            turn.set_metadata("stop_details", std::mem::take(&mut self.stop_details));
+        }
         let mut message = turn.finish();
         let blocks = std::mem::take(&mut self.blocks);
         // Thinking has to go back verbatim and in its place, so the order of blocks is kept where there is any.
         if blocks.values().any(|block| matches!(block, Block::Thinking(_) | Block::Redacted(_))) {
+            if let Some(order) = order(&blocks) {
+                message.additional_kwargs.insert(ORDER.to_owned(), order);
+            }
             let kept = blocks.into_values().filter_map(|block| match block {
                 Block::Text(text) if !text.is_empty() => Some(ContentBlock::Text(text)),
                 Block::Thinking(value) | Block::Redacted(value) => Some(ContentBlock::Raw(value)),

@@ -1,9 +1,11 @@
 //! The body of a messages request.
 
+use super::blocks::{write_blocks, write_result};
+use super::version::Off;
 use super::{cache, version};
-use crate::legalise::{Rules, image_url, is_image, legalise_request};
+use crate::legalise::{Rules, legalise_request};
 use crate::settings::{Settings, merge, object};
-use deerflow_core::{ChatRequest, Content, ContentBlock, JsonMap, Message, MessageKind, ToolChoice, ToolStatus};
+use deerflow_core::{ChatRequest, JsonMap, Message, MessageKind, ToolChoice, ToolStatus};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +14,6 @@ use std::sync::Arc;
 const DEFAULT_MAX_TOKENS: u64 = 8_192;
 /// The smallest thinking budget that is accepted, in tokens.
 const SMALLEST_BUDGET: u64 = 1_024;
-const MEDIA: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 pub(super) fn build(settings: &Settings, rules: &Rules, request: &ChatRequest) -> Value {
     let model = &settings.info.model;
@@ -88,32 +89,72 @@ fn write_thinking(
     own.remove("reasoning_effort");
     merge(body, &own);
     if let Some(effort) = effort.filter(|_| version::adaptive(model)) {
-        let effort = if effort == "minimal" { "low".to_owned() } else { effort };
-        merge(body, &object(json!({"output_config": {"effort": effort}})));
+        merge(body, &object(json!({"output_config": {"effort": version::effort(model, &effort)}})));
     }
     if on {
         body.entry("thinking")
             .or_insert_with(|| json!({"type": if version::adaptive(model) { "adaptive" } else { "enabled" }}));
     }
-    if body.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Value::as_str) != Some("enabled") {
+    if version::refuses_force(model) && body.get("tool_choice") == Some(&json!({"type": "any"})) {
+        body.remove("tool_choice");
+    }
+    let kind = body.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Value::as_str);
+    match kind {
+        Some("disabled") => return turn_off(model, body),
+        Some("enabled") if version::fixed_sampling(model) => {
+            // A budget is refused; how much to think is the model's to decide.
+            let display = body.get("thinking").and_then(|thinking| thinking.get("display")).cloned();
+            let mut thinking = object(json!({"type": "adaptive"}));
+            thinking.extend(display.map(|display| ("display".to_owned(), display)));
+            body.insert("thinking".into(), Value::Object(thinking));
+        }
+        Some("enabled" | "adaptive") => {}
+        _ => return,
+    }
+    let Some(Value::Object(thinking)) = body.get_mut("thinking") else { return };
+    if version::hides_thinking(model) {
+        thinking.entry("display").or_insert(json!("summarized"));
+    }
+    if thinking.get("type") != Some(&json!("enabled")) {
         return;
     }
-    if version::fixed_sampling(model) {
-        body.insert("thinking".into(), json!({"type": "adaptive"}));
-        return;
-    }
-    let asked = body.get("thinking").and_then(|thinking| thinking.get("budget_tokens")).and_then(Value::as_u64);
+    let asked = thinking.get("budget_tokens").and_then(Value::as_u64);
+    let display = thinking.get("display").cloned();
     let budget = asked.unwrap_or(max_tokens / 5 * 4).min(max_tokens.saturating_sub(1));
     // In a tool loop the turn that made the calls must start with its thinking. One that came from another model has none.
     if budget < SMALLEST_BUDGET || in_loop_without_thinking(messages) {
         body.remove("thinking");
         return;
     }
-    body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
+    let mut thinking = object(json!({"type": "enabled", "budget_tokens": budget}));
+    thinking.extend(display.map(|display| ("display".to_owned(), display)));
+    body.insert("thinking".into(), Value::Object(thinking));
     body.remove("temperature");
     body.remove("top_k");
     if body.get("tool_choice") == Some(&json!({"type": "any"})) {
         body.remove("tool_choice");
+    }
+}
+
+/// Says `disabled` as the model takes it.
+fn turn_off(model: &str, body: &mut JsonMap) {
+    match version::off(model) {
+        Off::Disabled => {
+            // Not together with the highest efforts.
+            if let Some(effort) = body.get_mut("output_config").and_then(|config| config.get_mut("effort"))
+                && matches!(effort.as_str(), Some("xhigh" | "max"))
+            {
+                *effort = json!("high");
+            }
+        }
+        Off::BetweenTools => drop(body.insert("thinking".into(), json!({"type": "between_tools"}))),
+        Off::Silence => drop(body.remove("thinking")),
+        Off::Never => {
+            body.remove("thinking");
+            if body.get("output_config").and_then(|config| config.get("effort")).is_none() {
+                merge(body, &object(json!({"output_config": {"effort": "low"}})));
+            }
+        }
     }
 }
 
@@ -150,42 +191,11 @@ fn write_messages(messages: &[Arc<Message>]) -> Vec<Value> {
     out.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-fn write_blocks(message: &Message) -> Vec<Value> {
-    let mut blocks: Vec<Value> = message.content.to_blocks().iter().map(write_block).collect();
-    for call in message.tool_calls() {
-        blocks.push(json!({"type": "tool_use", "id": call.id(), "name": call.name, "input": call.args}));
-    }
-    blocks
-}
-
-fn write_result(content: &Content) -> Value {
-    match content {
-        Content::Text(text) => json!(text),
-        Content::Blocks(blocks) => blocks.iter().map(write_block).collect(),
-    }
-}
-
-fn write_block(block: &ContentBlock) -> Value {
-    if is_image(block) {
-        return write_image(&image_url(block).unwrap_or_default());
-    }
-    match (block.text(), block) {
-        (Some(text), _) => json!({"type": "text", "text": text}),
-        (None, ContentBlock::Raw(value)) => value.clone(),
-        (None, _) => json!({"type": "text", "text": "(empty)"}),
-    }
-}
-
-fn write_image(url: &str) -> Value {
-    let Some(data) = url.strip_prefix("data:") else {
-        return json!({"type": "image", "source": {"type": "url", "url": url}});
-    };
-    match data.split_once(";base64,") {
-        Some((media, data)) if MEDIA.contains(&media) => {
-            json!({"type": "image", "source": {"type": "base64", "media_type": media, "data": data}})
-        }
-        _ => json!({"type": "text", "text": "[image left out: this model does not take its format]"}),
-    }
+/// Whether thinking of earlier turns goes back with `body`.
+pub(super) fn has_thinking(body: &Value) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let kind = |block: &Value| block.get("type").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("thinking"));
+    messages.iter().filter_map(|message| message.get("content")?.as_array()).flatten().any(kind)
 }
 
 #[cfg(test)]

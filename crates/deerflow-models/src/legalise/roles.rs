@@ -59,7 +59,12 @@ fn join(first: &Message, second: &Message) -> Message {
             joined.additional_kwargs.insert(kwargs::REASONING_CONTENT.to_owned(), all.join("\n\n").into());
         }
         for (key, value) in &second.additional_kwargs {
-            joined.additional_kwargs.entry(key.clone()).or_insert_with(|| value.clone());
+            match (joined.additional_kwargs.get_mut(key), value) {
+                // What is kept of each turn in the order of its parts is kept of both.
+                (Some(serde_json::Value::Array(list)), serde_json::Value::Array(more)) => list.extend(more.clone()),
+                (Some(_), _) => {}
+                (None, value) => drop(joined.additional_kwargs.insert(key.clone(), value.clone())),
+            }
         }
     }
     joined

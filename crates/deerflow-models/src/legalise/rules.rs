@@ -84,6 +84,31 @@ impl Rules {
             blocks: &["thinking", "redacted_thinking", "document"],
         }
     }
+    /// The same without thinking of earlier turns.
+    #[must_use]
+    pub const fn without_thinking(self) -> Self {
+        Self { blocks: &["document"], ..self }
+    }
+    /// Gemini's own interface, for models that see images in results.
+    #[must_use]
+    pub const fn gemini() -> Self {
+        Self {
+            // They go back as they came: newer models want each answer under the very id of its call.
+            ids: IdRule::Any,
+            vision: true,
+            tool_images: true,
+            alternate: true,
+            first_user: true,
+            not_last_assistant: true,
+            assistant_after_tools: false,
+            blocks: &[],
+        }
+    }
+    /// The same without images in results.
+    #[must_use]
+    pub const fn without_tool_images(self) -> Self {
+        Self { tool_images: false, ..self }
+    }
     /// The same without images.
     #[must_use]
     pub const fn without_vision(self) -> Self {
@@ -92,9 +117,17 @@ impl Rules {
     /// Every rule set there is, with and without images: for tests.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        [Self::openai(), Self::responses(), Self::strict(), Self::mistral(), Self::anthropic()]
-            .into_iter()
-            .flat_map(|rules| [rules.clone(), rules.without_vision()])
-            .collect()
+        [
+            Self::openai(),
+            Self::responses(),
+            Self::strict(),
+            Self::mistral(),
+            Self::anthropic(),
+            Self::gemini(),
+            Self::gemini().without_tool_images(),
+        ]
+        .into_iter()
+        .flat_map(|rules| [rules.clone(), rules.without_vision()])
+        .collect()
     }
 }

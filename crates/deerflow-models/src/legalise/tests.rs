@@ -287,7 +287,8 @@ fn content() -> impl Strategy<Value = Content> {
     prop_oneof![text().prop_map(Content::Text), prop::collection::vec(block(), 0..4).prop_map(Content::Blocks)]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+/// Any message, the strangest included.
+pub(crate) fn message() -> impl Strategy<Value = Message> {
     let calls = prop::collection::vec((id(), name()), 0..4);
     let invalid = prop::collection::vec((id(), name()), 0..2);
     let ai = (content(), calls, invalid).prop_map(|(content, calls, invalid)| {

@@ -73,7 +73,7 @@ async fn a_tool_loop_sends_thinking_back_verbatim() {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "noon"}]}
         ])
     );
-    assert_eq!(body["thinking"], json!({"type": "adaptive"}));
+    assert_eq!(body["thinking"], json!({"type": "adaptive", "display": "summarized"}));
     assert_eq!(fake.path_and_header("x-api-key"), ("/v1/messages".to_owned(), "sk-secret-1".to_owned()));
     assert_eq!(fake.path_and_header("anthropic-version").1, "2023-06-01");
 }
@@ -104,4 +104,31 @@ async fn a_reply_that_comes_whole_is_understood() {
     let outcome = run(&*fake.model("anthropic", json!({"stream": false})), hello()).await;
     assert_eq!((outcome.text(), outcome.message().text()), ("hi".to_owned(), "hi".into()));
     assert_eq!(fake.bodies()[0]["stream"], false);
+}
+
+/// A thread whose history was compacted since must not end: its thinking is bound to what stood before.
+#[tokio::test]
+async fn a_thread_goes_on_when_its_thinking_is_no_longer_taken() {
+    let refused = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "messages.1.content.0: \
+        Invalid `signature` in `thinking` block. The block is bound to a different conversation."}});
+    let answer = || {
+        let text = json!({"type": "text_delta", "text": "noon"});
+        let mut all = vec![start(), block(0, json!({"type": "text", "text": ""})), piece(0, text)];
+        all.extend(stop("end_turn"));
+        Reply::sse(&events(&all))
+    };
+    let fake = Fake::start([Reply::json(400, &refused), answer(), Reply::json(400, &refused)]).await;
+    let model = fake.model("anthropic", json!({"model": "claude-opus-5-5", "enable_prompt_caching": false}));
+    let thinking = json!({"type": "thinking", "thinking": "", "signature": "SIG"});
+    let turn = Message::ai(deerflow_core::Content::Blocks(vec![
+        deerflow_core::ContentBlock::Raw(thinking.clone()),
+        deerflow_core::ContentBlock::Text("one".into()),
+    ]));
+    let request = crate::fake::ask(vec![Message::human("q"), turn, Message::human("more")]);
+    assert_eq!(run(&*model, request).await.text(), "noon");
+    let bodies = fake.bodies();
+    assert_eq!(bodies[0]["messages"][1]["content"][0], thinking);
+    assert_eq!(bodies[1]["messages"][1]["content"], json!([{"type": "text", "text": "one"}]));
+    // Where there is nothing to leave out the refusal stands.
+    assert_eq!(run(&*model, hello()).await.error().kind, ModelErrorKind::BadRequest);
 }

@@ -67,19 +67,24 @@ async fn a_connection_that_lingers_after_the_end_of_the_turn_is_no_failure() {
 async fn no_reply_at_all_is_an_interruption_and_a_closed_port_is_unreachable() {
     // Accepts connections into its backlog and never answers.
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let model = |port: u16| {
+    let model = |provider: &str, port: u16| {
         let base = format!("http://127.0.0.1:{port}/v1");
         let profile =
-            json!({"name": "m", "use": "openai", "model": "x", "base_url": base, "stream_chunk_timeout": 0.2});
+            json!({"name": "m", "use": provider, "model": "x", "base_url": base, "stream_chunk_timeout": 0.2});
         deerflow_models::create_chat_model(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap()
     };
     let port = deaf.local_addr().unwrap().port();
-    let error = run(&*model(port), hello()).await.error();
-    assert_eq!(error.kind, Kind::StreamInterrupted, "{error}");
+    let providers = ["openai", "anthropic", "gemini"];
+    for provider in providers {
+        let error = run(&*model(provider, port), hello()).await.error();
+        assert_eq!(error.kind, Kind::StreamInterrupted, "{error}");
+    }
     drop(deaf);
-    let error = run(&*model(port), hello()).await.error();
-    assert_eq!(error.kind, Kind::Unreachable, "{error}");
-    assert!(error.hint.unwrap().contains("is the server running?"));
+    for provider in providers {
+        let error = run(&*model(provider, port), hello()).await.error();
+        assert_eq!(error.kind, Kind::Unreachable, "{error}");
+        assert!(error.hint.unwrap().contains("is the server running?"));
+    }
 }
 
 #[tokio::test]

@@ -116,6 +116,7 @@ impl Fake {
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.shared.seen.lock().unwrap().iter().map(|(_, _, body)| body.clone()).collect()
     }
+    /// Path and query of the last request, and one of its headers.
     pub(crate) fn path_and_header(&self, name: &str) -> (String, String) {
         let seen = self.shared.seen.lock().unwrap();
         let (path, headers, _) = seen.last().unwrap();
@@ -144,7 +145,8 @@ async fn answer(
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response<Body> {
-    shared.seen.lock().unwrap().push((uri.path().to_owned(), headers, body));
+    let path = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    shared.seen.lock().unwrap().push((path, headers, body));
     let reply = shared.replies.lock().unwrap().pop_front().expect("a reply for every request");
     let mut response = Response::builder().status(reply.status);
     for (name, value) in &reply.headers {

@@ -6,6 +6,8 @@ mod bounds;
 mod codex;
 mod failures;
 mod fake;
+mod gemini;
+mod grid;
 mod openai;
 mod quirks;
 mod recording;
