@@ -214,7 +214,7 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-fn tokens(usage: &Usage) -> String {
+pub(crate) fn tokens(usage: &Usage) -> String {
     if usage.is_zero() {
         return "no token count".to_owned();
     }
@@ -228,19 +228,16 @@ fn tokens(usage: &Usage) -> String {
     text
 }
 
-/// The closing lines: files, time, tokens, thread.
+/// The closing lines: files, time, tokens, cost, thread.
 fn closing(ended: &Ended) -> Vec<String> {
     let mut lines: Vec<String> = ended.files.iter().map(|file| format!("file  {}", show_path(file))).collect();
     if ended.state.goal.is_some() || ended.had_goal {
         lines.extend(goal_in_words(&ended.state).into_iter().flatten());
     }
-    lines.push(format!(
-        "{} · {} · {} · thread {}",
-        seconds(ended.elapsed),
-        tokens(&ended.usage),
-        ended.model,
-        ended.thread_id
-    ));
+    let mut facts = vec![seconds(ended.elapsed), tokens(&ended.usage)];
+    facts.extend(ended.cost.as_ref().map(ToString::to_string));
+    facts.extend([ended.model.clone(), format!("thread {}", ended.thread_id)]);
+    lines.push(facts.join(" · "));
     lines
 }
 

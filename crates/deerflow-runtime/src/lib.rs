@@ -9,5 +9,5 @@ mod run_log;
 mod worker;
 
 pub use edit::{EditError, StateEdit, rollback_run, update_state};
-pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started};
+pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started, answering_model};
 pub use worker::{WorkerError, WorkerLock};

@@ -1,11 +1,13 @@
 //! Follows a run to its end, passes on what the user types meanwhile, and stops it when the user says so.
 
+use super::cost;
 use crate::app::App;
 use crate::console::Console;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::render::Renderer;
 use deerflow_core::ports::RunOutcome;
 use deerflow_core::{AgentEvent, Interrupt, Message, RunId, RunStatus, ThreadId, ThreadState, Usage};
+use deerflow_models::Cost;
 use deerflow_runtime::{RunHandle, RuntimeError};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -23,6 +25,8 @@ pub(crate) struct Ended {
     pub(crate) outcome: RunOutcome,
     pub(crate) state: Arc<ThreadState>,
     pub(crate) usage: Usage,
+    /// What that costs, if its model has a price.
+    pub(crate) cost: Option<Cost>,
     pub(crate) elapsed: Duration,
     /// Delivered files, where the user finds them.
     pub(crate) files: Vec<PathBuf>,
@@ -171,6 +175,7 @@ pub(crate) async fn watch(
     if !outcome.usage.is_zero() {
         usage = outcome.usage.clone();
     }
+    let cost = cost::of_run(app.harness.models(), &model, &usage);
     Ok(Ended {
         thread_id,
         run_id,
@@ -178,6 +183,7 @@ pub(crate) async fn watch(
         outcome,
         state,
         usage,
+        cost,
         elapsed: started.elapsed(),
         files: Vec::new(),
         asks,

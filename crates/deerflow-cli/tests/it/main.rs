@@ -4,6 +4,7 @@
 mod approvals;
 mod bad_input;
 mod config;
+mod cost;
 mod crash;
 mod goal;
 mod handover;
