@@ -229,8 +229,10 @@ impl<'a> Run<'a> {
             next = Next::Wait;
             outcome = Some(self.interrupted());
         }
-        let commit = StepCommit { updates: step.updates.clone(), outcome, ..self.commit_base(kind, next) };
-        let committed = self.agent.log.commit(commit).await?;
+        let decisions = self.ctx.take_decisions();
+        let (updates, events) = (step.updates.clone(), decisions.clone());
+        let commit = StepCommit { updates, outcome, events, ..self.commit_base(kind, next) };
+        let committed = self.agent.log.commit(commit).await.inspect_err(|_| self.ctx.restore_decisions(decisions))?;
         self.head = committed.checkpoint_id.or(self.head.take());
         self.open_effects.clear();
         self.next = next;

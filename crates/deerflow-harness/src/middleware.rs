@@ -6,6 +6,7 @@ mod artifact_resolution;
 mod clarification;
 mod closing;
 mod dangling_tool_call;
+mod decided;
 mod deferred_tool_filter;
 mod deferred_tool_promotion_audit;
 mod durable_context;

@@ -519,7 +519,9 @@ async fn run<S: RuntimeStore>(
         return Ok(Finished { outcome, state });
     }
     let content = json!({"status": outcome.status, "error": outcome.error, "stop_reason": outcome.stop_reason});
-    store.finish(&fence, outcome.clone(), vec![lifecycle("run.end", content)]).await?;
+    let mut rows = ctx.take_decisions();
+    rows.push(lifecycle("run.end", content));
+    store.finish(&fence, outcome.clone(), rows).await?;
     Ok(Finished { outcome, state })
 }
 

@@ -6,6 +6,7 @@ mod bad_input;
 mod config;
 mod cost;
 mod crash;
+mod decisions;
 mod goal;
 mod handover;
 mod models;

@@ -90,6 +90,14 @@ pub struct NewJournalRow {
     pub content: Value,
 }
 
+impl NewJournalRow {
+    /// A row without metadata.
+    #[must_use]
+    pub fn new(category: impl Into<String>, event: impl Into<String>, content: Value) -> Self {
+        Self { category: category.into(), event: event.into(), content }
+    }
+}
+
 /// A journal row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JournalRow {
