@@ -70,7 +70,11 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let mut chain = Filling::default();
     let vision = model.info().supports_vision;
     let isolated = sandbox.name() == "isolated";
-    chain.put(GoalMiddleware::new(model.clone()).redacting(redactor.clone()));
+    let goal = GoalMiddleware::new(model.clone()).redacting(redactor.clone());
+    chain.put(match &ports {
+        Some(ports) => goal.yielding_to(ports.inputs.clone()),
+        None => goal,
+    });
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));
