@@ -7,6 +7,7 @@ use crate::ports::HarnessPorts;
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Tool};
 use deerflow_sandbox::SandboxProvider;
+use deerflow_tools::KeyedLocks;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub struct ChainParts<'a> {
     /// The agent's tools.
     pub tools: &'a [Arc<dyn Tool>],
     /// Shared by all agents of the process.
-    pub file_locks: Arc<FileLocks>,
+    pub file_locks: Arc<KeyedLocks>,
     /// Hides personal data, if that is on.
     pub redactor: Redactor,
     /// Who may do what, if that is restricted.

@@ -16,6 +16,7 @@ pub mod order;
 pub mod ports;
 pub mod prompt;
 pub mod read_conversation;
+mod thoughts;
 
 pub use chain::{Filling, Place};
 pub use custom_agent::{CustomAgent, CustomAgentError};

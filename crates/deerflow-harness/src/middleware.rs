@@ -74,7 +74,7 @@ pub use llm_error_handling::{CircuitBreakerConfig, LlmCallConfig, LlmErrorHandli
 pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};
 pub use model_length_finish_reason::ModelLengthFinishReasonMiddleware;
 pub use pii_redaction::{PiiRedactionConfig, PiiRedactionMiddleware, RedactionKey, Redactor};
-pub use read_before_write::{FileLocks, ReadBeforeWriteConfig, ReadBeforeWriteMiddleware};
+pub use read_before_write::{ReadBeforeWriteConfig, ReadBeforeWriteMiddleware};
 pub use remote_content::RemoteTools;
 pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddleware};
 pub use sandbox::SandboxMiddleware;
