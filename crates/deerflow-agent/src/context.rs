@@ -1,7 +1,9 @@
 //! What every hook, model call and tool call of one run shares.
 
 use crate::StopPoints;
-use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, UserId};
+use deerflow_core::ports::NewJournalRow;
+use deerflow_core::{AgentError, EventSink, Principal, RunId, ThreadId, Usage, UserId, ids};
+use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +37,10 @@ pub struct RunContext {
     /// Where its events go.
     pub events: EventSink,
     stop_reason: Mutex<Option<String>>,
+    attempt: String,
     side_usage: Mutex<Vec<SideUsage>>,
     side_total: Mutex<(u64, Usage)>,
+    decisions: Mutex<Vec<NewJournalRow>>,
     usage: Mutex<Usage>,
 }
 
@@ -61,8 +65,10 @@ impl RunContext {
             cancel,
             events,
             stop_reason: Mutex::new(None),
+            attempt: ids::message_id(),
             side_usage: Mutex::default(),
             side_total: Mutex::default(),
+            decisions: Mutex::default(),
             usage: Mutex::default(),
         }
     }
@@ -96,10 +102,30 @@ impl RunContext {
         let side = SideUsage { source, model: model.to_owned(), usage };
         self.side_usage.lock().unwrap_or_else(PoisonError::into_inner).push(side);
     }
-    /// Model calls outside the conversation so far, and their tokens.
+    /// Model calls outside the conversation so far, and their tokens: of this [`Self::attempt`].
     #[must_use]
     pub fn side_calls(&self) -> (u64, Usage) {
         self.side_total.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Names this life of the run: one that is resumed has another, with counters that begin at nothing.
+    #[must_use]
+    pub fn attempt(&self) -> &str {
+        &self.attempt
+    }
+    /// Writes down what a middleware has decided: a journal row `middleware:<tag>` with these facts, which says nothing of a
+    /// call's arguments. Durable with the next step, or with the run's end when there is none.
+    pub fn record_decision(&self, tag: &str, facts: Value) {
+        let row = NewJournalRow::new("middleware", format!("middleware:{tag}"), facts);
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    }
+    /// Takes the decisions that no step has written yet, for whoever writes the end of a run that failed.
+    #[must_use]
+    pub fn take_decisions(&self) -> Vec<NewJournalRow> {
+        std::mem::take(&mut *self.decisions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    /// Puts decisions back that were not written after all.
+    pub(crate) fn restore_decisions(&self, rows: Vec<NewJournalRow>) {
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, rows);
     }
     pub(crate) fn take_side_usage(&self) -> Vec<SideUsage> {
         std::mem::take(&mut *self.side_usage.lock().unwrap_or_else(PoisonError::into_inner))

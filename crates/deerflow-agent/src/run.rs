@@ -258,8 +258,10 @@ impl<'a> Run<'a> {
             next = Next::Wait;
             outcome = Some(self.interrupted());
         }
+        let decisions = self.ctx.take_decisions();
+        let events = events.into_iter().chain(decisions.iter().cloned()).collect();
         let commit = StepCommit { updates: step.updates.clone(), events, outcome, ..self.commit_base(kind, next) };
-        let committed = self.agent.log.commit(commit).await?;
+        let committed = self.agent.log.commit(commit).await.inspect_err(|_| self.ctx.restore_decisions(decisions))?;
         let parent = self.head.clone();
         let number = self.step;
         self.head = committed.checkpoint_id.or(self.head.take());

@@ -17,6 +17,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long cancelled tools may take to clean up before they are dropped.
@@ -37,7 +38,9 @@ impl Run<'_> {
         let total = pending.len();
         let mut done: Vec<(usize, StateUpdate, bool)> = Vec::with_capacity(total);
         {
-            let mut running: FuturesUnordered<_> = pending.into_iter().map(|p| self.run_call(&base, p)).collect();
+            let working = AtomicUsize::new(total);
+            let mut running: FuturesUnordered<_> =
+                pending.into_iter().map(|p| self.keep_call(&base, p, &working)).collect();
             let grace = async {
                 self.ctx.cancel.cancelled().await;
                 tokio::time::sleep(CANCEL_GRACE).await;
@@ -49,19 +52,11 @@ impl Run<'_> {
                     () = &mut grace => return Err(AgentError::Cancelled),
                 };
                 let Some(finished) = finished else { break };
-                let (index, mut update, end_run) = match finished {
+                match finished {
                     // The siblings were told to stop as well: let them clean up.
-                    Err(error) if error.is_cancelled() => continue,
-                    finished => finished?,
-                };
-                assign_ids(&mut update);
-                if done.len() + 1 < total {
-                    // Siblings are still at work: keep this result whatever happens to them.
-                    let effect =
-                        EffectRecord::Finished { step: base.step, index, update: Box::new(update.clone()), end_run };
-                    self.agent.log.commit(StepCommit { effects: vec![effect], ..base.clone() }).await?;
+                    Err(error) if error.is_cancelled() => {}
+                    finished => done.push(finished?),
                 }
-                done.push((index, update, end_run));
             }
         }
         self.ctx.check_cancelled()?;
@@ -91,6 +86,26 @@ impl Run<'_> {
             .map(|(index, (call, invalid))| Pending { index, call, invalid })
             .filter(|pending| !answered.contains(pending.call.id()))
             .collect()
+    }
+
+    /// Runs a call, and stores its result while siblings are still at work, whatever happens to them then. `working` counts
+    /// those that have no result.
+    ///
+    /// The write is part of the call's own future: were it made by the loop above, nobody would poll the siblings
+    /// meanwhile, and one that holds what the write waits for would never let go of it.
+    async fn keep_call(
+        &self,
+        base: &StepCommit,
+        pending: Pending,
+        working: &AtomicUsize,
+    ) -> Result<(usize, StateUpdate, bool), AgentError> {
+        let (index, mut update, end_run) = self.run_call(base, pending).await?;
+        assign_ids(&mut update);
+        if working.fetch_sub(1, Ordering::Relaxed) > 1 {
+            let effect = EffectRecord::Finished { step: base.step, index, update: Box::new(update.clone()), end_run };
+            self.agent.log.commit(StepCommit { effects: vec![effect], ..base.clone() }).await?;
+        }
+        Ok((index, update, end_run))
     }
 
     async fn run_call(&self, base: &StepCommit, pending: Pending) -> Result<(usize, StateUpdate, bool), AgentError> {

@@ -4,6 +4,7 @@ mod agent;
 mod approve;
 mod clarify;
 mod config;
+mod cost;
 mod deliver;
 mod doctor;
 mod goal;
@@ -20,6 +21,7 @@ mod watch;
 use crate::cli::{Cli, Command};
 pub(crate) use approve::describe as describe_questions;
 pub(crate) use clarify::{message as question_message, question};
+pub(crate) use cost::as_json as cost_as_json;
 pub(crate) use session::limit_in_words;
 pub(crate) use watch::Ended;
 

@@ -214,7 +214,7 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-fn tokens(usage: &Usage) -> String {
+pub(crate) fn tokens(usage: &Usage) -> String {
     if usage.is_zero() {
         return "no token count".to_owned();
     }
@@ -228,7 +228,7 @@ fn tokens(usage: &Usage) -> String {
     text
 }
 
-/// The closing lines: files, time, tokens, thread.
+/// The closing lines: files, time, tokens, cost, thread.
 fn closing(ended: &Ended) -> Vec<String> {
     let mut lines: Vec<String> = ended.files.iter().map(|file| format!("file  {}", show_path(file))).collect();
     if ended.state.goal.is_some() || ended.had_goal {

@@ -4,9 +4,8 @@ use crate::chain::Place;
 use crate::custom_agent::{CustomAgent, CustomAgentError};
 use crate::lead_chain::{ChainParts, lead_chain};
 use crate::middleware::{
-    Authorization, AuthorizationConfig, CircuitBreakerConfig, FallbackModel, FileLocks, GuardrailMiddleware,
-    GuardrailsConfig, LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor,
-    TitleConfig,
+    Authorization, AuthorizationConfig, CircuitBreakerConfig, FallbackModel, GuardrailMiddleware, GuardrailsConfig,
+    LlmCallConfig, ModelDenied, PiiRedactionConfig, PolicyConfigError, ProcessLimits, Redactor, TitleConfig,
 };
 use crate::middleware::{DeerFlowSummarizationMiddleware, TaskContinuity, TaskContinuityConfig};
 use crate::middleware::{ModelSource, SummarizationConfig};
@@ -19,7 +18,7 @@ use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Principal, Tool, UserId};
 use deerflow_documents::Converter;
 use deerflow_sandbox::SandboxProvider;
-use deerflow_tools::{BuiltinTools, ToolSelection, builtin_tools};
+use deerflow_tools::{BuiltinTools, KeyedLocks, ToolSelection, builtin_tools};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -100,7 +99,7 @@ pub struct Harness {
     limits: Arc<ProcessLimits>,
     time_zone: Option<String>,
     ports: Option<HarnessPorts>,
-    file_locks: Arc<FileLocks>,
+    file_locks: Arc<KeyedLocks>,
     redactor: Redactor,
 }
 

@@ -7,6 +7,7 @@ use crate::ports::HarnessPorts;
 use deerflow_config::{Config, Section};
 use deerflow_core::{ChatModel, Tool};
 use deerflow_sandbox::SandboxProvider;
+use deerflow_tools::KeyedLocks;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct ChainParts<'a> {
     /// The agent's tools.
     pub tools: &'a [Arc<dyn Tool>],
     /// Shared by all agents of the process.
-    pub file_locks: Arc<FileLocks>,
+    pub file_locks: Arc<KeyedLocks>,
     /// Hides personal data, if that is on.
     pub redactor: Redactor,
     /// Who may do what, if that is restricted.
@@ -74,7 +75,11 @@ pub fn lead_chain(parts: ChainParts<'_>) -> Vec<Place> {
     let vision = model.info().supports_vision;
     let isolated = sandbox.name() == "isolated";
     let model = FallbackModel::around(model, fallbacks.clone(), limits.clone());
-    chain.put(GoalMiddleware::new(model.clone()).redacting(redactor.clone()));
+    let goal = GoalMiddleware::new(model.clone()).redacting(redactor.clone());
+    chain.put(match &ports {
+        Some(ports) => goal.yielding_to(ports.inputs.clone()),
+        None => goal,
+    });
     chain.maybe(ports.map(|ports| SteeringMiddleware::new(ports.inputs)));
     chain.put(InputSanitizationMiddleware);
     chain.put(ToolOutputBudgetMiddleware::new(section::<ToolOutputConfig>(config), Some(sandbox.clone())));

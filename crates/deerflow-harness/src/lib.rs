@@ -17,6 +17,7 @@ pub mod ports;
 pub mod prompt;
 pub mod read_conversation;
 pub mod spending;
+mod thoughts;
 
 pub use chain::{Filling, Place};
 pub use custom_agent::{AgentSettings, CustomAgent, CustomAgentError, CustomAgents};

@@ -6,6 +6,7 @@ mod artifact_resolution;
 mod clarification;
 mod closing;
 mod dangling_tool_call;
+mod decided;
 mod deferred_tool_filter;
 mod deferred_tool_promotion_audit;
 mod durable_context;
@@ -75,7 +76,7 @@ pub use llm_error_handling::{
 pub use loop_detection::{LoopDetectionConfig, LoopDetectionMiddleware};
 pub use model_length_finish_reason::ModelLengthFinishReasonMiddleware;
 pub use pii_redaction::{PiiRedactionConfig, PiiRedactionMiddleware, RedactionKey, Redactor};
-pub use read_before_write::{FileLocks, ReadBeforeWriteConfig, ReadBeforeWriteMiddleware};
+pub use read_before_write::{ReadBeforeWriteConfig, ReadBeforeWriteMiddleware};
 pub use remote_content::RemoteTools;
 pub use safety_finish_reason::{SafetyFinishReasonConfig, SafetyFinishReasonMiddleware};
 pub use sandbox::SandboxMiddleware;

@@ -18,7 +18,7 @@ const MODEL: &str = "offline-extractive-1";
 /// Replies of a turn that may ask for more of a file.
 const MAX_ROUNDS: usize = 20;
 
-/// What to sayand which tools to call: each with its arguments, an object.
+/// What to say, and which tools to call: each with its arguments, an object.
 type Reply = (String, Vec<(&'static str, Value)>);
 
 static INFO: LazyLock<ModelInfo> = LazyLock::new(|| {

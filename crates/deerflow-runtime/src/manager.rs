@@ -79,9 +79,19 @@ pub enum RuntimeError {
 struct StoredOptions {
     #[serde(flatten)]
     lead: LeadOptions,
+    /// Configured name of the model that answers, chosen or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_name: Option<String>,
     /// A person's answer that the run begins with.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Value>,
+}
+
+/// Configured name of the model that answers a run with these [`RunRow::options`]; `None` for runs of versions that did not
+/// write it down.
+#[must_use]
+pub fn answering_model(options: &Value) -> Option<String> {
+    Some(options.get("model_name")?.as_str()?.to_owned())
 }
 
 /// A run to be started.
@@ -196,7 +206,11 @@ impl<S: RuntimeStore> RunManager<S> {
             user_id: user_id.clone(),
             worker: self.lock.worker().clone(),
             input: input.clone(),
-            options: json!(options),
+            options: json!(StoredOptions {
+                lead: options.clone(),
+                model_name: Some(agent.model.clone()),
+                answer: None
+            }),
             idempotency_key: None,
         };
         let mut recovered = None;
@@ -224,6 +238,7 @@ impl<S: RuntimeStore> RunManager<S> {
         let mut stored: StoredOptions = serde_json::from_value(last.options).unwrap_or_default();
         stored.answer = Some(answer.clone());
         let agent = self.harness.lead_agent(user_id, &Principal::default(), &stored.lead).await?;
+        stored.model_name = Some(agent.model.clone());
         let new = NewRun {
             run_id: RunId::random(),
             thread_id: thread_id.clone(),
@@ -359,7 +374,7 @@ impl<S: RuntimeStore> RunManager<S> {
             }
             .into());
         }
-        let StoredOptions { lead: mut options, answer } =
+        let StoredOptions { lead: mut options, answer, .. } =
             serde_json::from_value(last.options.clone()).unwrap_or_default();
         options.interactive = interactive;
         let head = self.store.load(&Lineage::root(thread_id.clone()), None).await?;
@@ -497,7 +512,9 @@ async fn run<S: RuntimeStore>(
         // Another process owns the run now, and its end.
         return Ok(Finished { outcome, state });
     }
-    store.finish(&fence, outcome.clone(), JournalRows::ended(&outcome, None)).await?;
+    let mut rows = ctx.take_decisions();
+    rows.extend(JournalRows::ended(&outcome, None));
+    store.finish(&fence, outcome.clone(), rows).await?;
     Ok(Finished { outcome, state })
 }
 

@@ -35,5 +35,6 @@ mod write_todos;
 pub use args::parse as parse_args;
 pub use bash::FULL_OUTPUT;
 pub use limits::ToolLimits;
+pub use locks::KeyedLocks;
 pub use registry::{BuiltinTools, ToolSelection, ask_clarification, builtin_tools, write_todos};
 pub use schema::spec as tool_spec;

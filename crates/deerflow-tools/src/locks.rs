@@ -10,13 +10,13 @@ const SWEEP_AT: usize = 256;
 
 /// Locks by key, waited for with a deadline. Keys that nobody holds cost nothing for long.
 #[derive(Debug, Default)]
-pub(crate) struct KeyedLocks {
+pub struct KeyedLocks {
     locks: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
 impl KeyedLocks {
     /// The lock of `key`, or `None` when another holder kept it for longer than `wait`.
-    pub(crate) async fn lock(&self, key: &str, wait: Duration) -> Option<OwnedMutexGuard<()>> {
+    pub async fn lock(&self, key: &str, wait: Duration) -> Option<OwnedMutexGuard<()>> {
         let lock = self.entry(key);
         tokio::time::timeout(wait, lock.lock_owned()).await.ok()
     }

@@ -174,6 +174,35 @@ impl StepLog for CrashingLog {
     }
 }
 
+/// Its caller holds the only pen while it writes, and takes longer than a tool that only looks.
+#[derive(Default)]
+pub(super) struct OneAtATime {
+    inner: crate::EphemeralLog,
+    pen: tokio::sync::Mutex<()>,
+}
+
+#[async_trait]
+impl StepLog for OneAtATime {
+    async fn commit(&self, commit: StepCommit) -> Result<Committed, StoreError> {
+        let _pen = self.pen.lock().await;
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        self.inner.commit(commit).await
+    }
+    async fn load(&self, lineage: &Lineage, at: Option<&CheckpointId>) -> Result<Option<Checkpoint>, StoreError> {
+        self.inner.load(lineage, at).await
+    }
+    async fn history(
+        &self,
+        lineage: &Lineage,
+        before: Option<&CheckpointId>,
+        limit: u32,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.inner.history(lineage, before, limit).await
+    }
+}
+
 pub(super) fn context() -> RunContext {
     context_with(EventSink::none())
 }

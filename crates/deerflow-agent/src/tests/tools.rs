@@ -109,3 +109,16 @@ async fn a_new_message_after_a_stop_answers_the_open_calls_first() {
     assert!(story[4].contains("interrupted before it began"), "{}", story[4]);
     assert_eq!(&story[5..], ["human:continue", "ai:fine"]);
 }
+
+/// A call that waits for its own write holds what the write of its sibling's result waits for: both must go on being polled.
+#[tokio::test]
+async fn a_log_that_takes_one_write_at_a_time_does_not_stop_a_batch() {
+    let calls = vec![call("1", "write", json!({"text": "a"})), call("2", "look", json!({"text": "b"}))];
+    let model = Script::new(vec![Message::ai_calls("", calls), Message::ai("done")]);
+    let (write, look) = (Recorder::new("write", Effects::Mutating), Recorder::new("look", Effects::ReadOnly));
+    let agent = agent(&model, &[&write, &look], vec![]).with_step_log(std::sync::Arc::new(OneAtATime::default()));
+    let ctx = context();
+    let run = agent.run(&ctx, input("hi"));
+    let outcome = tokio::time::timeout(std::time::Duration::from_secs(20), run).await.expect("the batch ends").unwrap();
+    assert_eq!(story(&outcome.state), ["human:hi", "ai:", "tool:did a", "tool:did b", "ai:done"]);
+}

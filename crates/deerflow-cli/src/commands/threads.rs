@@ -6,14 +6,16 @@ mod history;
 mod undo;
 mod upkeep;
 
+use super::cost::{self, Spent};
 use super::{describe_questions, question_message, say, say_json};
 use crate::app;
 use crate::cli::ThreadsCommand;
 use crate::failure::Failure;
-use crate::render::{goal_in_words, printable, printable_line};
+use crate::render::{goal_in_words, printable, printable_line, tokens};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{Fence, RunFilter, RunOutcome, RunRepo, StepLog, ThreadRepo, ThreadRow};
 use deerflow_core::{Lineage, Message, RunStatus, StoreError, ThreadId, ToolStatus, UserId, text};
+use deerflow_harness::ModelCatalogue;
 use deerflow_runtime::WorkerLock;
 use deerflow_sandbox::ThreadPaths;
 use serde_json::json;
@@ -33,7 +35,7 @@ pub(crate) async fn threads(config: Option<PathBuf>, command: ThreadsCommand) ->
         ThreadsCommand::Show { thread, json } => {
             let thread_id = parse(&thread)?;
             let paths = ThreadPaths::new(config.home(), user.as_str(), thread_id.as_str()).map_err(Failure::usage)?;
-            show(&*store, &user, &thread_id, &paths, json).await
+            show(&*store, &user, &deerflow::assembly::models(&config), &thread_id, &paths, json).await
         }
         ThreadsCommand::History { thread, limit, json } => {
             history::history(&*store, &user, &parse(&thread)?, limit, json).await
@@ -133,6 +135,7 @@ async fn list(
 async fn show(
     store: &(impl ThreadRepo + StepLog + RunRepo),
     user: &UserId,
+    models: &ModelCatalogue,
     id: &ThreadId,
     paths: &ThreadPaths,
     json: bool,
@@ -140,10 +143,15 @@ async fn show(
     let thread = store.thread(user, id).await.map_err(Failure::run)?.ok_or_else(|| missing(id))?;
     let head = store.load(&Lineage::root(id.clone()), None).await.map_err(Failure::run)?;
     let state = head.map(|h| h.state).unwrap_or_default();
+    let all = RunFilter { thread_id: Some(id.clone()), limit: u32::MAX, ..RunFilter::default() };
+    let runs = store.runs(user, all).await.map_err(Failure::run)?;
+    let spent = Spent::of(models, &runs);
     if json {
+        let costs: Vec<_> = spent.costs.iter().map(cost::as_json).collect();
         return say_json(&json!({
             "thread_id": thread.thread_id, "title": thread.title, "status": thread.status,
-            "created_at": rfc3339(thread.created_at), "updated_at": rfc3339(thread.updated_at), "values": state,
+            "created_at": rfc3339(thread.created_at), "updated_at": rfc3339(thread.updated_at), "runs": runs.len(),
+            "usage": spent.usage, "costs": costs, "unpriced_runs": spent.unpriced, "values": state,
         }));
     }
     say(&format!(
@@ -159,6 +167,10 @@ async fn show(
         let relative = path.strip_prefix("/mnt/user-data/outputs/").unwrap_or(path);
         say(&format!("\nfile  {}", printable_line(&paths.outputs().join(relative).display().to_string())));
     }
+    if !spent.usage.is_zero() {
+        let facts: Vec<String> = [tokens(&spent.usage)].into_iter().chain(spent.in_words()).collect();
+        say(&format!("\n{}", facts.join(" · ")));
+    }
     if let Some(question) = question_message(&state) {
         say(&format!("\n{}\n\nAnswer with: deerflow run \"your answer\" --thread {id}", printable(&question.text())));
     }
@@ -170,8 +182,7 @@ async fn show(
         say(&format!("\n{}\n\nAnswer with: deerflow resume {id}", printable(&describe_questions(&questions))));
         return Ok(());
     }
-    let filter = RunFilter { thread_id: Some(id.clone()), limit: 1, ..RunFilter::default() };
-    if let Some(run) = store.runs(user, filter).await.map_err(Failure::run)?.first()
+    if let Some(run) = runs.first()
         && (!run.status.is_terminal() || run.status.as_str() == "interrupted")
     {
         say(&format!("\nIts last run is not complete. Go on with: deerflow resume {id}"));

@@ -1,5 +1,6 @@
 //! Follows a run to its end, passes on what the user types meanwhile, and stops it when the user says so.
 
+use super::cost;
 use crate::app::App;
 use crate::console::Console;
 use crate::failure::{Failure, INTERRUPTED};
@@ -7,6 +8,7 @@ use crate::render::Renderer;
 use deerflow_core::ports::RunOutcome;
 use deerflow_core::{AgentEvent, Interrupt, Message, RunId, RunStatus, ThreadId, ThreadState, Usage};
 use deerflow_harness::{Spending, Tally};
+use deerflow_models::Cost;
 use deerflow_runtime::{RunHandle, RuntimeError};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ pub(crate) struct Ended {
     pub(crate) usage: Usage,
     /// The same by model, with prices.
     pub(crate) spent: Vec<Spending>,
+    /// What all of it costs, if every model that was used has a price, in one currency.
+    pub(crate) cost: Option<Cost>,
     pub(crate) elapsed: Duration,
     /// Delivered files, where the user finds them.
     pub(crate) files: Vec<PathBuf>,
@@ -177,6 +181,7 @@ pub(crate) async fn watch(
         usage = outcome.usage.clone();
     }
     let spent = tally.spending(&model, &usage, app.harness.models());
+    let cost = cost::total(&spent);
     Ok(Ended {
         thread_id,
         run_id,
@@ -185,6 +190,7 @@ pub(crate) async fn watch(
         state,
         usage,
         spent,
+        cost,
         elapsed: started.elapsed(),
         files: Vec::new(),
         asks,

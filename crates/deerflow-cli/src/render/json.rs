@@ -1,7 +1,7 @@
 //! One JSON object per line, for programs. `type` tells them apart; see `docs/cli.md`.
 
 use super::{Show, answer};
-use crate::commands::{Ended, question, say};
+use crate::commands::{Ended, cost_as_json, question, say};
 use deerflow_core::{AgentEvent, Interrupt};
 use deerflow_runtime::RunHandle;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Show for JsonLines {
             "question": question(&ended.state), "interrupts": ended.asks,
             "goal": ended.state.goal, "goal_outcome": ended.state.goal_outcome,
             "artifacts": ended.state.artifacts.clone().unwrap_or_default(), "files": ended.files, "title": ended.state.title,
-            "usage": ended.usage, "spent": ended.spent, "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
+            "usage": ended.usage, "spent": ended.spent, "cost": ended.cost.as_ref().map(cost_as_json), "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX), "model": ended.model,
         }));
     }
 

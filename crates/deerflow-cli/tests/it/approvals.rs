@@ -176,3 +176,84 @@ async fn another_question_takes_text_and_a_killed_answer_is_resumed() {
     world.run(&["resume", "t"]).await.expect_code(0);
     assert_eq!(story(&world.state("t").await), ["human: go", "ai: ", "tool: OK", "ai: done"]);
 }
+
+/// Calls that a test lets a person decide about in each of the four ways, and one that nobody is asked about.
+fn five_calls() -> Turn {
+    let look = call("ls", json!({"description": "d", "path": "/mnt/user-data/workspace"}));
+    Turn::calls([write("approved.txt"), write("before.txt"), look, write("rejected.txt"), write("answered.txt")])
+}
+
+/// What each of them came to: the files there are, the results in the order of the calls, and the request that the model got.
+async fn each_was_decided(world: &World) {
+    let folder = world.path("users/default/threads/t/user-data/workspace");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    assert_eq!(files, ["after.txt", "approved.txt"]);
+    let state = world.state("t").await;
+    let messages = state["messages"].as_array().unwrap();
+    let calls = messages.iter().find_map(|m| m["tool_calls"].as_array().filter(|calls| !calls.is_empty())).unwrap();
+    assert_eq!(calls[1]["args"]["path"], "/mnt/user-data/workspace/after.txt", "history tells what was run");
+    let result = |n: usize| messages.iter().find(|m| m["tool_call_id"] == calls[n]["id"]).unwrap();
+    let told = |n: usize| (result(n)["status"].as_str().unwrap(), result(n)["content"].as_str().unwrap());
+    assert_eq!((told(0), told(1), told(4)), (("success", "OK"), ("success", "OK"), ("success", "it is there already")));
+    assert_eq!(told(2).0, "success");
+    assert!(told(3).0 == "error" && told(3).1.contains("not this one"), "{:?}", told(3));
+    let requests = world.model().agent_requests();
+    let sent = requests.last().unwrap().messages();
+    let sent: Vec<&Value> = sent.iter().filter(|m| m["role"] == "tool").map(|m| &m["tool_call_id"]).collect();
+    assert_eq!(sent, calls.iter().map(|c| &c["id"]).collect::<Vec<_>>());
+    world.model().assert_legal();
+    world.model().assert_every_tool_call_answered();
+}
+
+#[tokio::test]
+async fn every_decision_at_once_on_a_terminal() {
+    let world = World::scripted_with(APPROVALS).await;
+    world.model().push(five_calls());
+    let mut person = Typist::start(&world, &["run", "go", "--thread", "t"]);
+    person.sees("1 of 4: write_file workspace/approved.txt", 1).await;
+    world.model().push(Turn::text("done"));
+    person.types("y\n");
+    person.sees("may it? > ", 2).await;
+    person.types("e {\"description\": \"d\", \"path\": \"/mnt/user-data/workspace/after.txt\", \"content\": \"hi\"}\n");
+    person.sees("may it? > ", 3).await;
+    person.types("n not this one\n");
+    person.sees("may it? > ", 4).await;
+    person.types("r it is there already\n");
+    person.ends(0).await;
+    each_was_decided(&world).await;
+}
+
+/// As a program does it: the question off the JSON lines, the answer by the question's id, the run that follows as JSON lines.
+#[tokio::test]
+async fn every_decision_at_once_from_a_program() {
+    let world = World::scripted_with(APPROVALS).await;
+    world.model().push(five_calls());
+    let (ran, end) = world.run_json(&["go", "--thread", "t"]).await;
+    ran.expect_code(3);
+    let question = &end["interrupts"][0];
+    let asked: Vec<_> =
+        question["value"]["action_requests"].as_array().unwrap().iter().map(|r| &r["args"]["path"]).collect();
+    assert_eq!(asked.len(), 4);
+    assert_eq!(asked[1], "/mnt/user-data/workspace/before.txt");
+    assert_eq!(
+        question["value"]["review_configs"][0]["allowed_decisions"],
+        json!(["approve", "edit", "reject", "respond"])
+    );
+    let args = json!({"description": "d", "path": "/mnt/user-data/workspace/after.txt", "content": "hi"});
+    let decisions = json!({"decisions": [
+        {"type": "approve"},
+        {"type": "edit", "edited_action": {"name": "write_file", "args": args}},
+        {"type": "reject", "message": "not this one"},
+        {"type": "respond", "message": "it is there already"},
+    ]});
+    let answer = json!({question["id"].as_str().unwrap(): decisions}).to_string();
+    world.model().push(Turn::text("done"));
+    let ran = world.run(&["resume", "t", "--json", "--answer", &answer]).await.expect_code(0);
+    let lines = ran.json_lines();
+    let finished = lines.iter().filter(|l| l["type"] == "tool_finished").map(|l| l["status"].as_str().unwrap());
+    assert_eq!(finished.collect::<Vec<_>>(), ["success"; 3], "only what runs starts and finishes");
+    assert_eq!((&lines.last().unwrap()["answer"], &lines.last().unwrap()["interrupts"]), (&json!("done"), &json!([])));
+    each_was_decided(&world).await;
+}

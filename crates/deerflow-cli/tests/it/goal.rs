@@ -1,6 +1,6 @@
 //! A goal over the real binary: reached, blocked, given up, and across a crash.
 
-use crate::support::World;
+use crate::support::{World, story};
 use deerflow_testkit::{Gate, Turn};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -141,4 +141,29 @@ async fn the_goal_of_a_run_that_was_cut_off_can_be_ended() {
     world.model().push(Turn::text("done"));
     world.run(&["resume", "t"]).await.expect_code(0);
     assert_eq!(world.state("t").await["goal"], Value::Null);
+}
+
+/// The judge takes its time. What is said meanwhile is answered in the same run, whatever the verdict, and the goal is judged
+/// again with the answer.
+#[tokio::test]
+async fn what_is_said_while_the_goal_is_judged_is_answered_first() {
+    for (satisfied, blocker) in [(true, "none"), (false, "goal_not_met_yet"), (false, "needs_user_input")] {
+        let world = World::scripted().await;
+        let gate = Gate::new();
+        world.model().push(Turn::text("done"));
+        world.model().push_auxiliary(verdict(satisfied, blocker, "first").hold(&gate));
+        let running = world.spawn(&["run", "--goal", "x", "--thread", "t", "--json"]);
+        gate.reached().await;
+        world.run(&["steer", "t", "and in blue"]).await.expect_code(0);
+        world.model().push(Turn::text("done in blue"));
+        world.model().push_auxiliary(verdict(true, "none", "second"));
+        gate.open();
+        let ran = tokio::task::spawn_blocking(move || running.wait()).await.unwrap().expect_code(0);
+        assert_eq!(phases(&ran.json_lines()), ["achieved"], "{blocker}");
+        let state = world.state("t").await;
+        assert_eq!(story(&state), ["human: x", "ai: done", "human: and in blue", "ai: done in blue"], "{blocker}");
+        let outcome = &state["goal_outcome"];
+        assert_eq!((&outcome["reason"], &outcome["continuation_count"]), (&json!("second"), &json!(0)));
+        assert_eq!(outcome["reply_message_id"], state["messages"].as_array().unwrap().last().unwrap()["id"]);
+    }
 }

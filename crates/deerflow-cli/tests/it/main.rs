@@ -4,7 +4,9 @@
 mod approvals;
 mod bad_input;
 mod config;
+mod cost;
 mod crash;
+mod decisions;
 mod goal;
 mod handover;
 mod models;

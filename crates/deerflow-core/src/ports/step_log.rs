@@ -225,7 +225,8 @@ pub struct HistoryEntry {
 /// Durable history of threads.
 #[async_trait]
 pub trait StepLog: Send + Sync {
-    /// Writes one step: all of it, or nothing.
+    /// Writes one step: all of it, or nothing. May hold the only connection that writes until it is done, so whoever began it
+    /// polls it to the end or drops it, and does not wait for another write meanwhile.
     ///
     /// # Errors
     /// [`StoreError::Fenced`] when the fence is stale; [`StoreError::StaleParent`] when the parent is not the head of its

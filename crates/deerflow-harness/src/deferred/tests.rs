@@ -97,7 +97,7 @@ async fn a_hidden_tool_is_called_after_it_was_found_and_hidden_again_in_the_next
     let mut promotions = Vec::new();
     while let Ok(event) = seen.try_recv() {
         if let AgentEvent::Custom(event) = event {
-            promotions.push(event["names"].clone());
+            promotions.push(event["changes"]["names"].clone());
         }
     }
     assert_eq!(promotions, [json!(["send_mail"])], "two searches, one promotion");

@@ -2,6 +2,7 @@
 
 use super::evidence;
 use crate::middleware::Redactor;
+use crate::thoughts::spoken;
 use deerflow_agent::{RunContext, side_call};
 use deerflow_core::state::{GoalEvaluation, GoalState};
 use deerflow_core::{AgentError, ChatModel, ChatRequest, JsonMap, Message, ThreadState, text};
@@ -72,7 +73,7 @@ fn instruction(interactive: bool) -> String {
 
 /// Reads the evaluator's answer. Everything in doubt counts as not satisfied.
 fn parse(answer: &str, assumption_required: bool) -> Result<GoalEvaluation, EvaluationError> {
-    let answer = answer.rsplit("</think>").next().unwrap_or(answer);
+    let answer = spoken(answer);
     let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
         return Err(EvaluationError::Answer("it holds no JSON object"));
     };

@@ -1,5 +1,6 @@
 //! Says which deferred tools a search has made visible.
 
+use super::decided::Decided;
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_core::{AgentError, RunId};
@@ -47,11 +48,11 @@ impl Middleware for DeferredToolPromotionAuditMiddleware {
         if let Some(promoted) = &outcome.update.promoted {
             let fresh = self.claim(&asked, &promoted.names);
             if !fresh.is_empty() {
-                let event = json!({
-                    "type": "middleware:tool_promotion", "catalog_hash": promoted.catalog_hash, "names": fresh,
-                    "tool_call_id": asked.call.id(),
+                let changes = json!({
+                    "catalog_hash": promoted.catalog_hash, "names": fresh, "tool_call_id": asked.call.id(),
                 });
-                ctx.events.custom(event).await;
+                let (tag, hook) = ("tool_promotion", "wrap_tool_call");
+                Decided { tag, name: self.name(), hook, action: "promote", changes }.tell(ctx).await;
             }
         }
         Ok(outcome)

@@ -1,11 +1,12 @@
 //! Keeps a run going until its goal is met, or until going on makes no sense.
 
-use super::Redactor;
+use super::{Redactor, steering};
 use crate::goal::{self, evaluator, evidence};
 use async_trait::async_trait;
 use deerflow_agent::middleware::HookResult;
 use deerflow_agent::{Hook, JumpTarget, Middleware, RunContext};
 use deerflow_core::message::kwargs;
+use deerflow_core::ports::InputQueue;
 use deerflow_core::state::{GoalEvaluation, GoalState};
 use deerflow_core::{AgentError, ChatModel, Message, StateUpdate, ThreadState};
 use serde_json::{Value, json};
@@ -21,13 +22,20 @@ pub const GOAL_CONTINUATION: &str = "deerflow_goal_continuation";
 pub struct GoalMiddleware {
     model: Arc<dyn ChatModel>,
     redactor: Redactor,
+    inputs: Option<Arc<dyn InputQueue>>,
 }
 
 impl GoalMiddleware {
     /// Goals judged by `model`.
     #[must_use]
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
-        Self { model, redactor: Redactor::off() }
+        Self { model, redactor: Redactor::off(), inputs: None }
+    }
+    /// Yields to what users say while it judges: a verdict on a conversation that goes on is none.
+    #[must_use]
+    pub fn yielding_to(mut self, inputs: Arc<dyn InputQueue>) -> Self {
+        self.inputs = Some(inputs);
+        self
     }
     /// Hides personal data from the evaluator and in what it hands on.
     #[must_use]
@@ -53,7 +61,15 @@ impl Middleware for GoalMiddleware {
             return Ok(stand_down(ctx, goal, evaluation, "no_durable_end_of_turn").await);
         }
         let redactor = self.redactor.for_thread(&ctx.thread_id);
-        let evaluation = match evaluator::evaluate(ctx, &self.model, &redactor, goal, state).await {
+        let evaluation = evaluator::evaluate(ctx, &self.model, &redactor, goal, state).await;
+        if ctx.stop_reason().is_none()
+            && let Some(inputs) = &self.inputs
+            && !steering::waiting(inputs.as_ref(), ctx, state).await?.is_empty()
+        {
+            // The user spoke meanwhile. They are answered first; the turn that does so is judged.
+            return Ok(Hook::jump(StateUpdate::none(), JumpTarget::Model));
+        }
+        let evaluation = match evaluation {
             Ok(evaluation) => evaluation,
             Err(evaluator::EvaluationError::Call(error)) if error.is_cancelled() => return Err(AgentError::Cancelled),
             Err(error) => {

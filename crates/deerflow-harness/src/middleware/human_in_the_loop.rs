@@ -11,6 +11,7 @@ mod config;
 pub use config::{Approval, ApprovalDetails, DecisionType, HumanInTheLoopConfig};
 
 use super::artifact_registry::substitute;
+use super::decided::Decided;
 use super::gate_meta::stamp_refusal;
 use super::tool_error_handling::ToolMeta;
 use answer::{Outcome, read_answer};
@@ -198,6 +199,15 @@ impl Middleware for HumanInTheLoopMiddleware {
         let outcomes =
             read_answer(&calls, &question.value, answer, &self.rules).map_err(|e| AgentError::middleware(NAME, e))?;
 
+        let decisions: Vec<Value> = calls
+            .iter()
+            .zip(&outcomes)
+            .map(|(call, outcome)| {
+                json!({"tool_name": call.name, "tool_call_id": call.id(), "decision": outcome.kind().as_str()})
+            })
+            .collect();
+        let changes = json!({"question_id": question.id, "decisions": decisions});
+        Decided { tag: "human_in_the_loop", name: NAME, hook: "on_answer", action: "decide", changes }.record(ctx);
         let mut slot = Slot { run_id: ctx.run_id.to_string(), waiting: Vec::new(), ..asked };
         let mut edited: Option<Message> = None;
         let mut results = Vec::new();

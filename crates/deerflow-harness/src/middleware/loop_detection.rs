@@ -3,6 +3,7 @@
 //! Everything is read off the conversation since the user's last message, so nothing has to be kept between turns: the same
 //! history always gives the same verdict.
 
+use super::decided::Decided;
 use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, ModelNext, RunContext};
 use deerflow_config::Section;
@@ -206,9 +207,18 @@ impl Middleware for LoopDetectionMiddleware {
 
     async fn after_model(&self, ctx: &RunContext, state: &ThreadState) -> Result<Hook, AgentError> {
         let Some(last) = state.last_ai().filter(|m| !m.tool_calls().is_empty()) else { return Ok(Hook::none()) };
-        let Verdict::Stop(reason) = self.judge(&state.messages) else { return Ok(Hook::none()) };
-        ctx.set_stop_reason("loop_capped");
+        let verdict = self.judge(&state.messages);
+        let (action, reason) = match &verdict {
+            Verdict::Fine => return Ok(Hook::none()),
+            Verdict::Warn(reason) => ("warn", reason),
+            Verdict::Stop(reason) => ("stop", reason),
+        };
         let names: Vec<_> = last.tool_calls().iter().map(|c| c.name.clone()).collect();
+        let changes = json!({"reason": reason, "tools": names, "message_id": last.id()});
+        Decided { tag: "loop_detection", name: self.name(), hook: "after_model", action, changes }.record(ctx);
+        // The warning goes with the next request.
+        let Verdict::Stop(reason) = verdict else { return Ok(Hook::none()) };
+        ctx.set_stop_reason("loop_capped");
         ctx.events.custom(json!({"type": "loop_detected", "reason": reason, "tools": names})).await;
         let note = format!("[Stopped: {reason}. The calls of this turn were not run.]");
         Ok(Hook::update(StateUpdate::messages([super::closing::without_calls(last, &note, "stop")])))

@@ -7,9 +7,6 @@
 
 mod elide;
 mod gate;
-mod locks;
-
-pub use locks::FileLocks;
 
 use super::gate_meta::stamp_refusal;
 use async_trait::async_trait;
@@ -17,6 +14,7 @@ use deerflow_agent::{Middleware, ModelNext, RunContext, ToolNext, ToolOutcome, T
 use deerflow_config::Section;
 use deerflow_core::{AgentError, ChatRequest, Message, ThreadState, ToolStatus};
 use deerflow_sandbox::{Sandbox, SandboxError, SandboxProvider, VirtualPath};
+use deerflow_tools::KeyedLocks;
 use gate::{Base, Change, Mark};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +59,7 @@ impl Section for ReadBeforeWriteConfig {
 pub struct ReadBeforeWriteMiddleware {
     config: ReadBeforeWriteConfig,
     sandbox: Arc<dyn SandboxProvider>,
-    locks: Arc<FileLocks>,
+    locks: Arc<KeyedLocks>,
 }
 
 /// The file that a call names.
@@ -74,7 +72,7 @@ impl ReadBeforeWriteMiddleware {
     /// Files are those of `sandbox`. `locks` are shared by all agents of the process, since a sub-agent works on the files of
     /// its parent.
     #[must_use]
-    pub fn new(config: ReadBeforeWriteConfig, sandbox: Arc<dyn SandboxProvider>, locks: Arc<FileLocks>) -> Self {
+    pub fn new(config: ReadBeforeWriteConfig, sandbox: Arc<dyn SandboxProvider>, locks: Arc<KeyedLocks>) -> Self {
         Self { config, sandbox, locks }
     }
 

@@ -1,35 +1,14 @@
 //! An agent with a scripted model and canned tools, for tests that need a middleware inside the loop.
 
-use super::testing::context_with;
+use super::testing::{Script, context_with};
 use async_trait::async_trait;
 use deerflow_agent::{Agent, Middleware, RunContext, Start};
 use deerflow_core::{
-    AgentError, AgentEvent, ChatModel, ChatRequest, Content, EventSink, JsonMap, Message, ModelError, ModelEvent,
-    ModelInfo, ModelTurn, StateUpdate, ThreadState, Tool, ToolCall, ToolContext, ToolError, ToolOutput, ToolSpec,
+    AgentError, AgentEvent, ChatRequest, Content, EventSink, JsonMap, Message, StateUpdate, ThreadState, Tool,
+    ToolCall, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
-use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tokio_util::sync::CancellationToken;
-
-/// Gives these replies in turn, then `done`, and keeps every request.
-pub(crate) struct Script {
-    info: ModelInfo,
-    replies: Mutex<VecDeque<Message>>,
-    pub(crate) requests: Mutex<Vec<ChatRequest>>,
-}
-
-impl ChatModel for Script {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-    fn stream(&self, request: ChatRequest, _: CancellationToken) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.requests.lock().unwrap().push(request);
-        let message = self.replies.lock().unwrap().pop_front().unwrap_or_else(|| Message::ai("done"));
-        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
-    }
-}
 
 /// Always gives this output, and keeps the arguments it was called with.
 pub(crate) struct Canned {
@@ -99,8 +78,7 @@ pub(crate) async fn run_with(
     input: StateUpdate,
     prepare: impl FnOnce(&mut RunContext),
 ) -> Result<Ran, AgentError> {
-    let info = ModelInfo { name: "script".into(), supports_vision: true, ..Default::default() };
-    let model = Arc::new(Script { info, replies: Mutex::new(replies.into()), requests: Mutex::default() });
+    let model = Arc::new(Script::seeing("script", replies));
     let tools = tools.into_iter().map(|tool| tool as Arc<dyn Tool>);
     let agent = Agent::builder(model.clone()).middleware(chain).tools(tools).build().unwrap();
     let (sink, mut events) = EventSink::channel(1000);
@@ -113,6 +91,6 @@ pub(crate) async fn run_with(
             custom.push(value);
         }
     }
-    let requests = model.requests.lock().unwrap().clone();
+    let requests = model.requests().clone();
     Ok(Ran { state: outcome.state, requests, custom })
 }

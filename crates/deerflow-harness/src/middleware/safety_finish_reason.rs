@@ -2,6 +2,7 @@
 //! assistant message poisons every later request.
 
 use super::closing::without_calls;
+use super::decided::Decided;
 use async_trait::async_trait;
 use deerflow_agent::{Hook, JumpTarget, Middleware, RunContext};
 use deerflow_config::Section;
@@ -80,6 +81,12 @@ impl Middleware for SafetyFinishReasonMiddleware {
                 "suppressed_tool_call_count": names.len(), "suppressed_tool_call_names": names, "thread_id": ctx.thread_id,
             }))
             .await;
+        let changes = json!({
+            "detector": detector, "reason_field": "finish_reason", "reason_value": reason, "message_id": last.id(),
+            "suppressed_tool_call_count": names.len(), "suppressed_tool_call_names": names,
+        });
+        let (name, action) = (self.name(), if names.is_empty() { "explain" } else { "suppress_tool_calls" });
+        Decided { tag: "safety_termination", name, hook: "after_model", action, changes }.record(ctx);
         let note = if names.is_empty() {
             format!("[The provider blocked this reply for safety ({reason}). Rephrase the request and try again.]")
         } else {

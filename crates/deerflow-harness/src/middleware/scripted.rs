@@ -1,50 +1,11 @@
 //! An agent for tests: a model that says what it is told, and tools that are closures.
 
-use super::testing::context;
+use super::testing::{Script, context};
 use async_trait::async_trait;
 use deerflow_agent::{Agent, EphemeralLog, Middleware, Outcome, RunContext, Start};
 use deerflow_core::*;
-use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
-use tokio_util::sync::CancellationToken;
-
-/// Says its turns one after the other, then `done`; keeps what it was sent.
-pub(crate) struct Script {
-    info: ModelInfo,
-    turns: Mutex<Vec<Message>>,
-    requests: Mutex<Vec<ChatRequest>>,
-}
-
-impl Script {
-    pub(crate) fn new(turns: Vec<Message>) -> Arc<Self> {
-        Arc::new(Self {
-            info: ModelInfo { name: "script".into(), ..ModelInfo::default() },
-            turns: Mutex::new(turns),
-            requests: Mutex::default(),
-        })
-    }
-    /// The messages of the n-th request.
-    pub(crate) fn sent(&self, n: usize) -> Vec<Arc<Message>> {
-        self.requests.lock().unwrap()[n].messages.clone()
-    }
-}
-
-impl ChatModel for Script {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-    fn stream(
-        &self,
-        request: ChatRequest,
-        _cancel: CancellationToken,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.requests.lock().unwrap().push(request);
-        let mut turns = self.turns.lock().unwrap();
-        let message = if turns.is_empty() { Message::ai("done") } else { turns.remove(0) };
-        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
-    }
-}
+use std::sync::Arc;
 
 type Body = dyn Fn(&ToolContext, &JsonMap) -> Result<ToolOutput, ToolError> + Send + Sync;
 
@@ -94,7 +55,7 @@ impl Rig {
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
         chain: Vec<Arc<dyn Middleware>>,
     ) -> Self {
-        let (script, log) = (Script::new(turns), Arc::new(EphemeralLog::default()));
+        let (script, log) = (Arc::new(Script::named("script", turns)), Arc::new(EphemeralLog::default()));
         let agent = Agent::builder(script.clone()).tools(tools).middleware(chain).build().unwrap();
         Self { agent: agent.with_step_log(log.clone()), script, log }
     }

@@ -9,7 +9,7 @@ use deerflow_agent::middleware::HookResult;
 use deerflow_agent::{Hook, JumpTarget, Middleware, RunContext};
 use deerflow_core::message::kwargs;
 use deerflow_core::ports::{InputQueue, InputRow};
-use deerflow_core::{JsonMap, Message, StateUpdate, ThreadState};
+use deerflow_core::{AgentError, JsonMap, Message, StateUpdate, ThreadState};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -27,17 +27,21 @@ impl SteeringMiddleware {
     pub fn new(queue: Arc<dyn InputQueue>) -> Self {
         Self { queue }
     }
+}
 
-    /// What waits for this run and is not in the conversation yet.
-    async fn waiting(&self, ctx: &RunContext, state: &ThreadState) -> Result<Vec<InputRow>, deerflow_core::AgentError> {
-        if ctx.is_subagent() {
-            return Ok(Vec::new());
-        }
-        let mut rows = self.queue.queued(&ctx.run_id).await?;
-        let applied = applied(ctx, state);
-        rows.retain(|row| !applied.iter().any(|id| id == &row.run_input_id));
-        Ok(rows)
+/// What waits for this run and is not in the conversation yet.
+pub(super) async fn waiting(
+    queue: &dyn InputQueue,
+    ctx: &RunContext,
+    state: &ThreadState,
+) -> Result<Vec<InputRow>, AgentError> {
+    if ctx.is_subagent() {
+        return Ok(Vec::new());
     }
+    let mut rows = queue.queued(&ctx.run_id).await?;
+    let applied = applied(ctx, state);
+    rows.retain(|row| !applied.iter().any(|id| id == &row.run_input_id));
+    Ok(rows)
 }
 
 /// Ids that this run has applied, in order.
@@ -68,7 +72,7 @@ impl Middleware for SteeringMiddleware {
     }
 
     async fn before_model(&self, ctx: &RunContext, state: &ThreadState) -> HookResult {
-        let rows = self.waiting(ctx, state).await?;
+        let rows = waiting(self.queue.as_ref(), ctx, state).await?;
         let Some(last) = rows.last() else { return Ok(Hook::none()) };
         let mut ids = applied(ctx, state);
         ids.extend(rows.iter().map(|row| row.run_input_id.clone()));
@@ -90,7 +94,7 @@ impl Middleware for SteeringMiddleware {
             .messages
             .last()
             .is_some_and(|m| m.as_ai().is_some() && m.tool_calls().is_empty() && !m.flag(kwargs::ERROR_FALLBACK));
-        if !answered || ctx.stop_reason().is_some() || self.waiting(ctx, state).await?.is_empty() {
+        if !answered || ctx.stop_reason().is_some() || waiting(self.queue.as_ref(), ctx, state).await?.is_empty() {
             return Ok(Hook::none());
         }
         Ok(Hook::jump(StateUpdate::none(), JumpTarget::Model))

@@ -28,7 +28,7 @@ pub(crate) fn says(text: &str) -> Start {
     Start::Input(StateUpdate::messages([Message::human(text)]))
 }
 
-/// Says one turn after the other, and keeps what it was asked.
+/// Says one turn after the other, then `done`, and keeps what it was asked.
 pub(crate) struct Script {
     info: ModelInfo,
     turns: Mutex<Vec<Message>>,
@@ -49,8 +49,18 @@ impl Script {
         let info = ModelInfo { name: name.to_owned(), ..ModelInfo::default() };
         Self { info, turns: Mutex::new(turns.into_iter().rev().collect()), requests: Mutex::default() }
     }
+    /// A script under a model name, of a model that takes images.
+    pub(crate) fn seeing(name: &str, turns: Vec<Message>) -> Self {
+        let mut script = Self::named(name, turns);
+        script.info.supports_vision = true;
+        script
+    }
     pub(crate) fn requests(&self) -> MutexGuard<'_, Vec<ChatRequest>> {
         self.requests.lock().unwrap()
+    }
+    /// The messages of the n-th request.
+    pub(crate) fn sent(&self, n: usize) -> Vec<Arc<Message>> {
+        self.requests()[n].messages.clone()
     }
 }
 
@@ -60,7 +70,7 @@ impl ChatModel for Script {
     }
     fn stream(&self, request: ChatRequest, _: CancellationToken) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.requests.lock().unwrap().push(request);
-        let message = self.turns.lock().unwrap().pop().unwrap_or_else(|| Message::ai("end of script"));
+        let message = self.turns.lock().unwrap().pop().unwrap_or_else(|| Message::ai("done"));
         stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
     }
 }

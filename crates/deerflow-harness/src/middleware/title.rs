@@ -1,6 +1,7 @@
 //! Names a thread after its first exchange.
 
 use super::Redactor;
+use crate::thoughts::spoken;
 use async_trait::async_trait;
 use deerflow_agent::{Hook, Middleware, RunContext, side_call};
 use deerflow_config::Section;
@@ -81,8 +82,8 @@ impl TitleMiddleware {
         let request = ChatRequest { messages: vec![Arc::new(Message::human(prompt))], ..ChatRequest::default() };
         // Whatever goes wrong, the thread gets its title from the first message instead.
         let answer = side_call(ctx, model, request, "middleware:title", MODEL_TIMEOUT).await.ok()?;
-        let title = answer.text().into_owned();
-        let title = title.trim().trim_matches(['"', '\'', '“', '”', '「', '」', '*', '#']).trim();
+        let answer = answer.text();
+        let title = spoken(&answer).trim_matches(['"', '\'', '“', '”', '「', '」', '*', '#']).trim();
         let line = title.lines().next().unwrap_or_default().trim();
         (!line.is_empty()).then(|| text::ellipsis(line, self.config.max_chars as usize))
     }
@@ -147,5 +148,22 @@ mod tests {
             .with_kwarg(kwargs::ORIGINAL_USER_CONTENT, "sum up");
         assert_eq!(title_of(vec![with_files, Message::ai("a")]).await.as_deref(), Some("sum up"));
         assert_eq!(title_of(vec![Message::human(" "), Message::ai("a")]).await.as_deref(), Some(UNTITLED));
+    }
+
+    /// BR-026
+    #[tokio::test]
+    async fn a_model_that_thinks_aloud_does_not_name_the_thread_after_its_thoughts() {
+        for (said, title) in
+            [("<think>short, I think</think>\n\n\"Sales in May\"", "Sales in May"), ("<think>short", "a")]
+        {
+            let state = ThreadState {
+                messages: vec![Arc::new(Message::human("a")), Arc::new(Message::ai("b"))],
+                ..Default::default()
+            };
+            let model = testing::script(vec![Message::ai(said)]);
+            let middleware = TitleMiddleware::new(TitleConfig::default(), Some(model));
+            let hook = middleware.after_model(&testing::context(), &state).await.unwrap();
+            assert_eq!(hook.update.title.as_deref(), Some(title));
+        }
     }
 }

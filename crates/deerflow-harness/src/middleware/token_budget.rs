@@ -2,14 +2,16 @@
 //!
 //! What the run has used is kept with the thread, so that neither a resume nor a compaction forgets it. Turns that a goal adds are
 //! turns of the same run. Usage that grows later (that of sub-agents is added to the message that sent them out) counts
-//! by as much as it grew.
+//! by as much as it grew. Calls beside the conversation count too, those that a process made after the budget last looked
+//! and before it died aside.
 
 use super::closing::without_calls;
+use super::decided::Decided;
 use async_trait::async_trait;
 use deerflow_agent::middleware::HookResult;
 use deerflow_agent::{Hook, Middleware, ModelNext, RunContext};
 use deerflow_config::{Problems, Section};
-use deerflow_core::{AgentError, ChatRequest, Message, StateSlot, StateUpdate, ThreadState};
+use deerflow_core::{AgentError, ChatRequest, Message, StateSlot, StateUpdate, ThreadState, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -86,6 +88,9 @@ struct Spent {
     tokens: Tokens,
     /// The newest assistant messages, oldest first, with what was counted of each.
     counted: Vec<(String, Tokens)>,
+    /// What was counted of the calls beside the conversation (titles, summaries, judgements), and in which life of the run.
+    #[serde(default)]
+    beside: (String, Tokens),
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     warn_next: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -100,12 +105,20 @@ pub struct TokenBudgetMiddleware {
 }
 
 fn tokens_of(message: &Message) -> Option<Tokens> {
-    let usage = message.as_ai()?.usage_metadata.clone().unwrap_or_default();
-    Some([
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.total_tokens.max(usage.input_tokens.saturating_add(usage.output_tokens)),
-    ])
+    Some(tokens(&message.as_ai()?.usage_metadata.clone().unwrap_or_default()))
+}
+
+fn tokens(usage: &Usage) -> Tokens {
+    let sum = usage.input_tokens.saturating_add(usage.output_tokens);
+    [usage.input_tokens, usage.output_tokens, usage.total_tokens.max(sum)]
+}
+
+/// Counts what has come since `counted`.
+fn count_up(sum: &mut Tokens, counted: &mut Tokens, now: Tokens) {
+    for (unit, now) in now.into_iter().enumerate() {
+        sum[unit] = sum[unit].saturating_add(now.saturating_sub(counted[unit]));
+        counted[unit] = counted[unit].max(now);
+    }
 }
 
 /// Takes note of the assistant messages so far as somebody else's.
@@ -137,12 +150,16 @@ impl TokenBudgetMiddleware {
         // Nothing of what was counted is left: all that is older than the last reply was.
         let from = newest.map_or_else(|| if spent.counted.is_empty() { 0 } else { last.unwrap_or(0) }, |at| at + 1);
         for (id, counted) in &mut spent.counted {
-            let now = known(id).and_then(|at| tokens_of(&messages[at]));
-            for (unit, now) in now.into_iter().flatten().enumerate() {
-                spent.tokens[unit] = spent.tokens[unit].saturating_add(now.saturating_sub(counted[unit]));
-                counted[unit] = counted[unit].max(now);
+            if let Some(now) = known(id).and_then(|at| tokens_of(&messages[at])) {
+                count_up(&mut spent.tokens, counted, now);
             }
         }
+        let (calls, used) = ctx.side_calls();
+        let (attempt, counted) = &mut spent.beside;
+        if calls > 0 && attempt != ctx.attempt() {
+            (*attempt, *counted) = (ctx.attempt().to_owned(), Tokens::default());
+        }
+        count_up(&mut spent.tokens, counted, tokens(&used));
         for message in messages.iter().skip(from) {
             let Some(tokens) = tokens_of(message) else { continue };
             for (sum, more) in spent.tokens.iter_mut().zip(tokens) {
@@ -153,6 +170,12 @@ impl TokenBudgetMiddleware {
         let surplus = spent.counted.len().saturating_sub(WATCHED);
         spent.counted.drain(..surplus);
         spent
+    }
+
+    fn record(&self, ctx: &RunContext, action: &str, spent: &Spent) {
+        let (limit, used, max, _) = self.closest(spent);
+        let changes = json!({"limit": limit, "used": used, "max": max});
+        Decided { tag: "token_budget", name: NAME, hook: "after_model", action, changes }.record(ctx);
     }
 
     /// The limit that is closest, and how much of it is used.
@@ -215,6 +238,7 @@ impl Middleware for TokenBudgetMiddleware {
         let mut messages = Vec::new();
         if share >= self.config.hard_stop_threshold {
             ctx.set_stop_reason("token_capped");
+            self.record(ctx, "stop", &spent);
             let part = state.last_ai().and_then(|m| Some((m, m.as_ai()?)));
             let names: Vec<String> =
                 part.iter().flat_map(|(_, part)| &part.tool_calls).map(|c| c.name.clone()).collect();
@@ -231,6 +255,7 @@ impl Middleware for TokenBudgetMiddleware {
             }
         } else if share >= self.config.warn_threshold && !spent.warned {
             spent.warn_next = true;
+            self.record(ctx, "warn", &spent);
             let event = json!({"type": "token_budget", "phase": "warning", "limit": what, "used": used, "max": limit});
             ctx.events.custom(event).await;
         }

@@ -7,6 +7,7 @@
 mod phase;
 mod words;
 
+use super::decided::Decided;
 use super::gate_meta;
 use super::tool_error_handling::ToolMeta;
 use async_trait::async_trait;
@@ -25,8 +26,6 @@ const NAME: &str = "ToolProgressMiddleware";
 /// `additional_kwargs` key of the results that count: those a tool gave. What an outer gate answers in a tool's place says
 /// nothing of the tool.
 const JUDGED: &str = "deerflow_tool_progress";
-/// Type of the events, and their name in the run's journal.
-const EVENT: &str = "middleware:tool_progress";
 /// Hints of one request.
 const MAX_HINTS: usize = 3;
 const SLOT: StateSlot<Slot> = StateSlot::new(NAME);
@@ -139,26 +138,20 @@ impl ToolProgressMiddleware {
         let standing = tracker.standing(tool);
         let meta = standing.as_ref().and_then(|s| s.meta.as_ref());
         let threshold = standing.as_ref().and_then(|s| s.threshold);
-        ctx.events
-            .custom(json!({
-                "type": EVENT,
-                "name": NAME,
-                "hook": if action == "reset" { "before_agent" } else { "before_model" },
-                "action": action,
-                "changes": {
-                    "tool_name": tool,
-                    "from_phase": from,
-                    "to_phase": tracker.phase(tool),
-                    "consecutive_problems": standing.as_ref().map_or(0, |s| s.problems),
-                    "threshold": threshold,
-                    "status": meta.map(|m| &m.status),
-                    "error_type": meta.and_then(|m| m.error_type.as_ref()),
-                    "recoverable_by_model": meta.map(|m| m.recoverable_by_model),
-                    "recommended_next_action": meta.map(|m| &m.recommended_next_action),
-                    "is_subagent": ctx.is_subagent(),
-                },
-            }))
-            .await;
+        let hook = if action == "reset" { "before_agent" } else { "before_model" };
+        let changes = json!({
+            "tool_name": tool,
+            "from_phase": from,
+            "to_phase": tracker.phase(tool),
+            "consecutive_problems": standing.as_ref().map_or(0, |s| s.problems),
+            "threshold": threshold,
+            "status": meta.map(|m| &m.status),
+            "error_type": meta.and_then(|m| m.error_type.as_ref()),
+            "recoverable_by_model": meta.map(|m| m.recoverable_by_model),
+            "recommended_next_action": meta.map(|m| &m.recommended_next_action),
+            "is_subagent": ctx.is_subagent(),
+        });
+        Decided { tag: "tool_progress", name: NAME, hook, action, changes }.tell(ctx).await;
     }
 }
 

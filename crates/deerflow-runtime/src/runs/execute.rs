@@ -101,7 +101,8 @@ impl<S: RuntimeStore> Inner<S> {
             tracing::error!(run_id = %row.run_id, error = text, "run failed");
             stream.publish(RunEvent::Error { name: (*name).to_owned(), message: text.clone() });
         }
-        let ending = Ending { row, fence: &fence, live, stored: &stored, usage, stop_reason };
+        let decisions = ctx.take_decisions();
+        let ending = Ending { row, fence: &fence, live, stored: &stored, usage, stop_reason, decisions };
         match self.finish(&ending, log.end(), result).await {
             Ok(Some(outcome)) => {
                 tracing::info!(run_id = %row.run_id, status = outcome.status.as_str(), tokens = outcome.usage.total_tokens, "run finished");

@@ -9,7 +9,7 @@ use crate::RuntimeStore;
 use crate::edit::{EditError, rollback_owned};
 use crate::journal_rows::JournalRows;
 use crate::manager::RuntimeError;
-use deerflow_core::ports::{CancelAction, Fence, RunOutcome, RunRow};
+use deerflow_core::ports::{CancelAction, Fence, NewJournalRow, RunOutcome, RunRow};
 use deerflow_core::{RunStatus, StoreError, Usage};
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(super) struct Ending<'a> {
     pub(super) stored: &'a StoredRun,
     pub(super) usage: Usage,
     pub(super) stop_reason: Option<String>,
+    /// What middlewares decided after the last step.
+    pub(super) decisions: Vec<NewJournalRow>,
 }
 
 impl<S: RuntimeStore> Inner<S> {
@@ -62,7 +64,7 @@ impl<S: RuntimeStore> Inner<S> {
             Err(Failure::Failed { name, .. }) => Some(*name),
             _ => None,
         };
-        self.write_end(ending.fence, outcome, class).await.map(Some)
+        self.write_end(ending, outcome, class).await.map(Some)
     }
 
     fn outcome(&self, ending: &Ending<'_>, status: RunStatus, error: Option<String>) -> RunOutcome {
@@ -78,7 +80,7 @@ impl<S: RuntimeStore> Inner<S> {
                 let text = format!("the run was stopped, and the state before it could not be restored: {error}");
                 tracing::error!(run_id = %ending.row.run_id, %error, "a run was not taken back");
                 let outcome = self.outcome(ending, RunStatus::Error, Some(text));
-                self.write_end(ending.fence, outcome, None).await
+                self.write_end(ending, outcome, None).await
             }
             Ok(outcome) => Ok(outcome),
         }
@@ -86,11 +88,13 @@ impl<S: RuntimeStore> Inner<S> {
 
     pub(super) async fn write_end(
         &self,
-        fence: &Fence,
+        ending: &Ending<'_>,
         outcome: RunOutcome,
         class: Option<&str>,
     ) -> Result<RunOutcome, RuntimeError> {
-        self.manager.store.finish(fence, outcome.clone(), JournalRows::ended(&outcome, class)).await?;
+        let mut rows = ending.decisions.clone();
+        rows.extend(JournalRows::ended(&outcome, class));
+        self.manager.store.finish(ending.fence, outcome.clone(), rows).await?;
         Ok(outcome)
     }
 }

@@ -3,6 +3,7 @@
 use super::config::{GuardrailsConfig, PolicyConfigError};
 use super::provider::{Decision, GuardrailProvider, GuardrailRequest, PolicyError, Reason};
 use crate::middleware::ToolMeta;
+use crate::middleware::decided::Decided;
 use async_trait::async_trait;
 use deerflow_agent::{Middleware, RunContext, ToolNext, ToolOutcome, ToolRequest};
 use deerflow_core::message::kwargs;
@@ -83,15 +84,11 @@ impl GuardrailMiddleware {
         let (tool, call_id, provider) = (&asked.tool_name, &asked.tool_call_id, self.provider.name());
         let code = decision.code().unwrap_or("oap.denied");
         tracing::info!(thread_id = %ctx.thread_id, run_id = %ctx.run_id, tool, call_id, provider, action, code, "guardrail");
-        ctx.events
-            .custom(json!({
-                "type": "middleware:guardrail", "name": self.name, "hook": "wrap_tool_call", "action": action,
-                "changes": {
-                    "tool_name": tool, "tool_call_id": call_id, "provider": provider, "allow": decision.allow,
-                    "policy_id": decision.policy_id, "reasons": reasons, "is_subagent": asked.is_subagent,
-                },
-            }))
-            .await;
+        let changes = json!({
+            "tool_name": tool, "tool_call_id": call_id, "provider": provider, "allow": decision.allow,
+            "policy_id": decision.policy_id, "reasons": reasons, "is_subagent": asked.is_subagent,
+        });
+        Decided { tag: "guardrail", name: self.name, hook: "wrap_tool_call", action, changes }.tell(ctx).await;
     }
 
     fn deny(&self, request: &ToolRequest, decision: &Decision) -> ToolOutcome {

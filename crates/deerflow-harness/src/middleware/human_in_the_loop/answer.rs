@@ -16,6 +16,17 @@ pub(super) enum Outcome {
     Respond(String),
 }
 
+impl Outcome {
+    pub(super) fn kind(&self) -> DecisionType {
+        match self {
+            Self::Approve => DecisionType::Approve,
+            Self::Edit { .. } => DecisionType::Edit,
+            Self::Reject(_) => DecisionType::Reject,
+            Self::Respond(_) => DecisionType::Respond,
+        }
+    }
+}
+
 /// Reads one decision for each call, in order. What was allowed is what the question said, not what the configuration says
 /// by now; `rules` are for a call that is edited into one of another tool.
 ///

@@ -48,7 +48,7 @@ impl Desk {
         let gate = ReadBeforeWriteMiddleware::new(
             ReadBeforeWriteConfig::default(),
             self.provider.clone(),
-            Arc::new(FileLocks::default()),
+            Arc::new(KeyedLocks::default()),
         );
         // Changes the file behind the back of the file tools, as a command would.
         let host = self.host("a.md");

@@ -1,6 +1,7 @@
 //! The summary itself.
 
 use super::transcript;
+use crate::thoughts::spoken;
 use deerflow_agent::{RunContext, side_call};
 use deerflow_core::{AgentError, ChatModel, ChatRequest, Message, Usage, text};
 use std::sync::Arc;
@@ -116,9 +117,8 @@ impl Writer<'_> {
 
 fn read(model: &Arc<dyn ChatModel>, reply: &Message) -> Result<String, AgentError> {
     let said = reply.text();
-    // A thinking model may think aloud all the same.
-    let said = said.rsplit("</think>").next().unwrap_or_default().trim();
-    if said.is_empty() || said.starts_with("<think>") {
+    let said = spoken(&said);
+    if said.is_empty() {
         let name = &model.info().name;
         return Err(AgentError::middleware(super::NAME, format!("model {name} answered with nothing")));
     }

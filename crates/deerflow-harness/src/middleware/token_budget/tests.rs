@@ -154,6 +154,45 @@ async fn a_goal_does_not_go_on_past_the_budget() {
     assert_eq!(phases, ["stopped"]);
 }
 
+/// A judge that costs more than the work does not run on for free.
+#[tokio::test]
+async fn calls_beside_the_conversation_count() {
+    let verdict = || {
+        let text = json!({"satisfied": false, "blocker": "goal_not_met_yet", "reason": "r"}).to_string();
+        reply(&text, 400, 100)
+    };
+    let worker = script((0..5).map(|n| reply(&format!("part {n}"), 10, 0)).collect());
+    let judge = script((0..5).map(|_| verdict()).collect());
+    let goal: Arc<dyn Middleware> = Arc::new(GoalMiddleware::new(judge));
+    let limit: Arc<dyn Middleware> = Arc::new(TokenBudgetMiddleware::new(budget(1000)));
+    let agent = Agent::builder(worker.clone()).middleware([goal, limit]).build().unwrap();
+    let Start::Input(mut input) = says("go") else { unreachable!() };
+    let set = crate::goal::set(crate::goal::new_goal("finish it", Some(8)).unwrap());
+    (input.goal, input.remove) = (set.goal, set.remove);
+    let done = agent.run(&context(), Start::Input(input)).await.unwrap();
+    // 10, 520 and, with the second judgement, 1030 tokens after each turn.
+    assert_eq!((worker.requests().len(), done.outcome.stop_reason.as_deref()), (3, Some("token_capped")));
+    assert_eq!(SLOT.get(&done.state).unwrap().tokens, [830, 200, 1030]);
+}
+
+/// The counters of calls beside the conversation begin anew in every process.
+#[tokio::test]
+async fn after_a_resume_calls_beside_the_conversation_count_once() {
+    let mut story = Story { state: ThreadState::default(), ctx: context(), config: budget(1_000_000) };
+    story.begin("one").await;
+    story.ctx.record_usage("middleware:title", "m", Usage::new(30, 5));
+    assert_eq!(story.turn(calling(10, 0)).await, 45);
+    assert_eq!(story.turn(calling(10, 0)).await, 55);
+    story.ctx = context_of("one");
+    assert_eq!(story.turn(calling(10, 0)).await, 65);
+    story.ctx.record_usage("middleware:summarize", "m", Usage::new(300, 0));
+    assert_eq!(story.turn(calling(10, 0)).await, 375);
+    story.ctx.record_usage("middleware:summarize", "m", Usage::new(1, 0));
+    assert_eq!(story.turn(calling(10, 0)).await, 386);
+    story.begin("two").await;
+    assert_eq!(story.turn(calling(10, 0)).await, 10);
+}
+
 #[test]
 fn a_warning_after_the_stop_is_refused() {
     use deerflow_config::{Loader, Registry};

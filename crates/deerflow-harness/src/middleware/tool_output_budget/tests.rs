@@ -1,15 +1,12 @@
 use super::*;
-use crate::middleware::testing::context;
+use crate::middleware::testing::{Script, context, script};
 use deerflow_agent::{Agent, Start};
 use deerflow_core::message::kwargs;
 use deerflow_core::*;
 use deerflow_sandbox::{HostProvider, SandboxConfig};
-use futures::stream::{self, BoxStream, StreamExt};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 struct Rig {
     dir: tempfile::TempDir,
@@ -148,32 +145,6 @@ async fn a_limit_inside_a_character_does_no_harm() {
     }
 }
 
-/// Calls `flood` once, then answers; keeps what it was sent.
-#[derive(Default)]
-struct Script {
-    info: ModelInfo,
-    requests: Mutex<Vec<ChatRequest>>,
-}
-
-impl ChatModel for Script {
-    fn info(&self) -> &ModelInfo {
-        &self.info
-    }
-    fn stream(
-        &self,
-        request: ChatRequest,
-        _cancel: CancellationToken,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let mut requests = self.requests.lock().unwrap();
-        requests.push(request);
-        let message = match requests.len() {
-            1 => Message::ai_calls("", vec![ToolCall::new("c1", "flood", JsonMap::new())]),
-            _ => Message::ai("done"),
-        };
-        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelTurn { message })))]).boxed()
-    }
-}
-
 struct Flood(ToolSpec);
 
 #[async_trait]
@@ -195,7 +166,8 @@ impl Tool for Flood {
 async fn run(config: ToolOutputConfig, history: Vec<Message>) -> (Rig, Arc<Script>, Arc<ThreadState>) {
     let Rig { dir, middleware } = Rig::new(config.clone());
     let spec = ToolSpec { name: "flood".into(), description: String::new(), parameters: json!({"type": "object"}) };
-    let script = Arc::new(Script::default());
+    let call = ToolCall::new("c1", "flood", JsonMap::new());
+    let script = script(vec![Message::ai_calls("", vec![call])]);
     let agent = Agent::builder(script.clone())
         .tools([Arc::new(Flood(spec)) as Arc<dyn Tool>])
         .middleware([Arc::new(middleware) as Arc<dyn Middleware>])
@@ -241,7 +213,7 @@ async fn old_results_and_writes_are_shortened_in_requests_only() {
     ];
     let config = ToolOutputConfig { keep_recent_writes: 0, ..ToolOutputConfig::default() };
     let (_, script, state) = run(config, history).await;
-    let requests = script.requests.lock().unwrap();
+    let requests = script.requests();
     let sent = &requests[0].messages;
     assert!(sent[1].tool_calls()[0].args["content"].as_str().unwrap().starts_with("[5000 characters not shown"));
     assert!(sent[3].text().chars().count() <= 30_000 && sent[3].text().contains("left out"));
