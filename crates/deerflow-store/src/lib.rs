@@ -41,6 +41,7 @@ mod cache;
 mod config;
 mod error;
 mod files;
+mod item_filter;
 mod names;
 mod pack;
 mod path;

@@ -1,22 +1,30 @@
 //! Queries. Each runs inside a view, so that several see one state of the database.
 
+mod api_keys;
 mod archive;
+mod feedback;
 mod fork;
 mod inputs;
+mod items;
 mod journal;
 mod replay;
 mod runs;
 mod steps;
 mod threads;
+mod users;
 
+pub(crate) use api_keys::{api_key_by_hash, api_keys};
 pub(crate) use archive::{page, search as search_archive};
+pub(crate) use feedback::{feedback, feedback_stats};
 pub(crate) use fork::{copied, thread_key};
 pub(crate) use inputs::{input, queued, returned};
+pub(crate) use items::{FoundItem, item, item_namespaces, search_items};
 pub(crate) use journal::journal;
 pub(crate) use replay::log;
 pub(crate) use runs::{run, runs};
 pub(crate) use steps::{checkpoint, history, open_effects, step};
 pub(crate) use threads::{count, search, thread, threads, unused};
+pub(crate) use users::{count_admins, user, user_by_email, user_by_oauth, users};
 
 use crate::error::Place;
 use crate::pack::{Hash, Shelf};

@@ -1,9 +1,13 @@
 //! The store: one writer, a few readers, and the ports over them.
 
+mod api_keys;
 mod archive;
+mod feedback;
 mod inputs;
+mod items;
 mod retention;
 mod threads;
+mod users;
 
 pub use retention::Pruned;
 

@@ -3,23 +3,31 @@
 //! An operation that is refused ([`Fault::Refused`]) has written nothing. It can be run again when the transaction it was
 //! batched into had to be rolled back.
 
+mod api_keys;
 mod archive;
 mod commit;
 mod content;
 mod effects;
+mod feedback;
 mod finish;
 mod fork;
 mod inputs;
+mod items;
 mod runs;
 mod snapshots;
 mod threads;
+mod users;
 
+pub(crate) use api_keys::ApiKeyOp;
 pub(crate) use archive::{ArchiveOp, PackedBatch};
 pub(crate) use commit::{CommitOp, other_mode};
+pub(crate) use feedback::{FeedbackOp, JudgedRun};
 pub(crate) use finish::FinishOp;
 pub(crate) use fork::{Copied, CopiedHistory, ForkOp};
 pub(crate) use inputs::EnqueueOp;
+pub(crate) use items::{ItemOp, namespace_text};
 pub(crate) use runs::AdmitOp;
+pub(crate) use users::{UserOp, email_key};
 
 use crate::config::ChannelMode;
 use crate::error::Fault;
@@ -69,6 +77,10 @@ pub(crate) enum Op {
         to: InputState,
     },
     Archive(Box<ArchiveOp>),
+    User(Box<UserOp>),
+    ApiKey(Box<ApiKeyOp>),
+    Feedback(Box<FeedbackOp>),
+    Item(Box<ItemOp>),
     Snapshot(Box<Snapshot>),
     /// Copies the log back and returns free pages to the file system. Runs outside any transaction.
     Compact,
@@ -86,10 +98,14 @@ pub(crate) enum Done {
     },
     /// This run row is the answer; it is read afterwards.
     Run(RunId),
-    /// Whether the thread is new.
+    /// Whether it is new.
     Created(bool),
     /// Key of the thread whose row is the answer.
     Thread(i64),
+    /// Ids of the threads that were moved.
+    Threads(Vec<ThreadId>),
+    /// Id of the feedback whose row is the answer.
+    Feedback(String),
     /// Ids of the inputs that were moved.
     Inputs(Vec<String>),
     /// The batch, new or not.
@@ -126,6 +142,10 @@ pub(crate) async fn execute(conn: &mut SqliteConnection, op: &Op) -> Result<Done
         Op::Enqueue(op) => Box::pin(inputs::enqueue(conn, op)).await,
         Op::HandOver { fence, to } => inputs::hand_over(conn, fence, *to).await,
         Op::Archive(op) => Box::pin(archive::archive(conn, op)).await,
+        Op::User(op) => Box::pin(users::execute(conn, op)).await,
+        Op::ApiKey(op) => Box::pin(api_keys::execute(conn, op)).await,
+        Op::Feedback(op) => Box::pin(feedback::execute(conn, op)).await,
+        Op::Item(op) => Box::pin(items::execute(conn, op)).await,
         Op::Snapshot(snapshot) => Box::pin(snapshots::snapshot(conn, snapshot)).await,
         // The writer takes these out of the batch.
         Op::Compact => Ok(Done::Nothing),

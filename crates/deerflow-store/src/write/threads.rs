@@ -114,6 +114,7 @@ const DELETE: &str = "
     DELETE FROM run_inputs WHERE thread_key = $1;
     DELETE FROM blobs WHERE thread_key = $1;
     DELETE FROM events WHERE thread_key = $1;
+    DELETE FROM feedback WHERE thread_key = $1;
     DELETE FROM runs WHERE thread_key = $1;
     DELETE FROM threads WHERE thread_key = $1";
 

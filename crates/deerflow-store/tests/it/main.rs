@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and may say what it measured")]
 
+mod accounts;
+mod api_keys;
 mod archive;
 mod branches;
 mod concurrency;
 mod crash;
 mod faults;
+mod feedback;
 mod forks;
 mod growth;
 mod history;
 mod inputs;
+mod items;
 mod journal;
 mod modes;
 mod replay;
