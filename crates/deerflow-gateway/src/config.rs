@@ -1,5 +1,6 @@
 //! Sections of the gateway.
 
+use crate::auth::AuthConfig;
 use deerflow_config::{Registry, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,5 +43,5 @@ impl Section for ServerConfig {
 /// Adds the gateway's sections.
 #[must_use]
 pub fn sections(registry: Registry) -> Registry {
-    registry.with::<ServerConfig>()
+    registry.with::<ServerConfig>().with::<AuthConfig>()
 }

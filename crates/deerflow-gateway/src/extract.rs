@@ -2,9 +2,11 @@
 
 mod body;
 mod bounded;
+mod form;
 mod invalid;
 mod params;
 
 pub(crate) use body::{Json, OptionalJson};
 pub(crate) use bounded::Bounded;
+pub(crate) use form::Form;
 pub(crate) use params::{Path, Query};

@@ -7,16 +7,22 @@
 //! to a thread.
 
 mod app;
+mod auth;
 mod caller;
 mod config;
 mod error;
 mod extract;
+mod layers;
 mod openapi;
 mod routes;
 mod server;
 mod wire;
 
 pub use app::{AppParts, AppState, Store, router};
+pub use auth::{
+    AccountError, Accounts, Auth, AuthConfig, AuthError, Environment, FreshApiKey, HashError, LocalConfig, OidcConfig,
+    OidcProviderConfig, Passwords, SecretError, TokenAuth, WeakPassword, check_password,
+};
 pub use caller::Caller;
 pub use config::{ServerConfig, sections};
 pub use error::ApiError;

@@ -1,7 +1,9 @@
 //! The routes, one file a group. Paths are written without `/api`.
 
+mod auth;
 pub(crate) mod health;
 mod models;
+pub(crate) mod pages;
 mod threads;
 
 use crate::app::AppState;
@@ -11,5 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Everything under `/api`.
 pub(crate) fn api() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(Api::openapi()).merge(models::routes()).merge(threads::routes())
+    OpenApiRouter::with_openapi(Api::openapi()).merge(auth::routes())
+        .merge(models::routes())
+        .merge(threads::routes())
 }

@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
 /// Fewest characters.
-pub const SHORTEST_PASSWORD: usize = 8;
+pub(super) const SHORTEST_PASSWORD: usize = 8;
 /// Most bytes: a longer one would only cost time.
-pub const LONGEST_PASSWORD: usize = 1024;
+pub(super) const LONGEST_PASSWORD: usize = 1024;
 /// Marks bcrypt over base64 of SHA-256, as the original keeps passwords.
 const ORIGINAL: &str = "$dfv2$";
 /// Hashes that are computed at once. Each takes 19 MiB, and a processor for some 20 ms.

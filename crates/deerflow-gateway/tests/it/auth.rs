@@ -1,0 +1,9 @@
+//! Who may use the server.
+
+mod disabled;
+mod edges;
+mod every_route;
+mod keys;
+mod policy;
+mod quiet;
+mod sessions;
