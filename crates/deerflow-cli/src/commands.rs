@@ -7,6 +7,7 @@ mod config;
 mod deliver;
 mod doctor;
 mod goal;
+mod keys;
 mod models;
 mod resume;
 mod run;
@@ -15,6 +16,7 @@ mod session;
 mod steer;
 mod threads;
 mod uploads;
+mod users;
 mod watch;
 
 use crate::cli::{Cli, Command};
@@ -34,6 +36,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Steer { thread, text } => steer::steer(cli.config, &thread, &text).await,
         Command::Goal(command) => goal::goal(cli.config, command).await,
         Command::Threads(command) => threads::threads(cli.config, command).await,
+        Command::Users(command) => users::users(cli.config, command).await,
+        Command::Keys(command) => keys::keys(cli.config, command).await,
         Command::Models { json } => models::models(cli.config, json),
         Command::Agent(command) => agent::agent(cli.config, command).await,
         Command::Config(command) => config::config(cli.config, command),

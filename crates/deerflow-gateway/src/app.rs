@@ -59,8 +59,11 @@ impl Deref for AppState {
 #[must_use]
 pub fn router(state: AppState) -> Router {
     let (api, document) = routes::api().split_for_parts();
-    let mut router =
-        Router::new().merge(routes::health::routes()).merge(routes::pages::routes()).nest("/api", api.clone()).nest("/api/langgraph", api);
+    let mut router = Router::new()
+        .merge(routes::health::routes())
+        .merge(routes::pages::routes())
+        .nest("/api", api.clone())
+        .nest("/api/langgraph", api);
     if state.server().docs {
         router = router.merge(openapi::routes(document));
     }

@@ -25,14 +25,15 @@ pub use accounts::{AccountError, Accounts};
 pub use api_key::FreshApiKey;
 pub use config::{AuthConfig, LocalConfig};
 pub use oidc::{OidcConfig, OidcProviderConfig, TokenAuth};
-pub use password::{HashError, Passwords, WeakPassword, check_password};
+pub use password::{HashError, Passwords, WeakPassword, check_password, random_password};
 pub use secret::SecretError;
 pub use settings::{AuthError, Environment};
 
 pub(crate) use address::ClientAddress;
 pub(crate) use authenticate::authenticate;
-pub(crate) use cookies::{CookieRules, logout};
+pub(crate) use cookies::{CookieRules, logout, read as cookie};
 pub(crate) use csrf::csrf;
+pub(crate) use oidc::{Identity, Oidc, OidcError, STATE_SECONDS};
 pub(crate) use origin::{Origin, Target};
 
 use attempts::Attempts;
@@ -53,6 +54,7 @@ pub struct Auth {
     pub(crate) signer: Signer,
     pub(crate) accounts: Accounts,
     pub(crate) attempts: Attempts,
+    pub(crate) oidc: Option<Oidc>,
     throttle: Option<Throttle>,
     internal_token: Secret,
     authorization: Option<Authorization>,
@@ -65,7 +67,9 @@ impl Auth {
     /// When that key cannot be used, or a variable is wrong.
     pub async fn open(config: Arc<Config>, environment: Environment) -> Result<Self, AuthError> {
         // Files are read and written.
-        tokio::task::spawn_blocking(move || Self::open_blocking(&config, &environment)).await.map_err(AuthError::Task)?
+        tokio::task::spawn_blocking(move || Self::open_blocking(&config, &environment))
+            .await
+            .map_err(AuthError::Task)?
     }
 
     fn open_blocking(config: &Config, environment: &Environment) -> Result<Self, AuthError> {
@@ -80,6 +84,7 @@ impl Auth {
             signer,
             accounts: Accounts::new(Passwords::default()),
             attempts: Attempts::default(),
+            oidc: Oidc::new(&section.oidc)?,
             throttle: section.requests_per_minute.map(Throttle::new),
             internal_token: internal.into(),
             authorization,

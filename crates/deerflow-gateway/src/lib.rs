@@ -21,7 +21,7 @@ mod wire;
 pub use app::{AppParts, AppState, Store, router};
 pub use auth::{
     AccountError, Accounts, Auth, AuthConfig, AuthError, Environment, FreshApiKey, HashError, LocalConfig, OidcConfig,
-    OidcProviderConfig, Passwords, SecretError, TokenAuth, WeakPassword, check_password,
+    OidcProviderConfig, Passwords, SecretError, TokenAuth, WeakPassword, check_password, random_password,
 };
 pub use caller::Caller;
 pub use config::{ServerConfig, sections};

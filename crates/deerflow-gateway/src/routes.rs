@@ -13,7 +13,5 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Everything under `/api`.
 pub(crate) fn api() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(Api::openapi()).merge(auth::routes())
-        .merge(models::routes())
-        .merge(threads::routes())
+    OpenApiRouter::with_openapi(Api::openapi()).merge(auth::routes()).merge(models::routes()).merge(threads::routes())
 }

@@ -10,6 +10,7 @@ mod handover;
 mod models;
 mod offline;
 mod recall;
+mod serve;
 mod steer;
 mod support;
 mod terminal;

@@ -18,7 +18,8 @@ impl ClientAddress {
         // Without a connection, in a test of a router say, all share one address.
         let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).to_canonical();
         let trusted = settings.trusted_proxies.iter().any(|network| network.contains(&peer));
-        let told = headers.get("x-real-ip").filter(|_| trusted).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let told =
+            headers.get("x-real-ip").filter(|_| trusted).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         Self(told.unwrap_or(peer))
     }
 }

@@ -40,13 +40,15 @@ pub(crate) async fn authenticate(State(app): State<AppState>, mut request: Reque
         let address = ClientAddress::of(&app.auth.settings, peer(request.extensions()), request.headers());
         let asker = caller.as_ref().map_or_else(|| Asker::at(address.0), |caller| Asker::User(caller.user_id.clone()));
         if let Err(wait) = throttle.take(asker, Instant::now()) {
-            let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests. Try again later.").into_response();
+            let mut response =
+                ApiError::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests. Try again later.").into_response();
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
             return response;
         }
     }
     if let Some(caller) = caller {
-        let cancels = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("action=")));
+        let cancels =
+            request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("action=")));
         if let (Some(authorization), Some(needed)) =
             (&app.auth.authorization, permission(request.method(), &path, cancels))
             && !authorization.allows(&caller.user_id, &caller.principal, ("route", "access"), needed).await
@@ -107,7 +109,10 @@ async fn by_session(app: &AppState, token: &str) -> Result<Caller, ApiError> {
 fn caller(user: UserRow) -> Caller {
     let (oauth_provider, oauth_id) = user.oauth.map(|oauth| (oauth.provider, oauth.id)).unzip();
     let user_role = Some(user.system_role.as_str().to_owned());
-    Caller { user_id: user.user_id, principal: Principal { user_role, oauth_provider, oauth_id, ..Principal::default() } }
+    Caller {
+        user_id: user.user_id,
+        principal: Principal { user_role, oauth_provider, oauth_id, ..Principal::default() },
+    }
 }
 
 /// A process of ours that asks for a user.
@@ -119,8 +124,9 @@ fn internal(app: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, ApiEr
     }
     let user_id = match headers.get(OWNER).map(|owner| owner.to_str().unwrap_or_default().trim()) {
         None | Some("") => UserId::local(),
-        Some(owner) => UserId::parse(owner)
-            .map_err(|_| ApiError::bad_request("X-DeerFlow-Owner-User-Id is no user id: use 1 to 64 of A-Z a-z 0-9 _ -"))?,
+        Some(owner) => UserId::parse(owner).map_err(|_| {
+            ApiError::bad_request("X-DeerFlow-Owner-User-Id is no user id: use 1 to 64 of A-Z a-z 0-9 _ -")
+        })?,
     };
     let user_role = Some("internal".to_owned());
     Ok(Some(Caller { user_id, principal: Principal { user_role, is_internal: true, ..Principal::default() } }))

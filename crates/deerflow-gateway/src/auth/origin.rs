@@ -151,11 +151,31 @@ mod tests {
             (&[("host", "localhost")], "http://localhost:2026", true),
             (&[("host", "app.example")], "https://app.example", true),
             (&[("host", "app.example")], "https://app.example.evil", false),
-            (&[("host", "10.0.0.2:8001"), ("x-forwarded-host", "app.example"), ("x-forwarded-proto", "https")], "https://app.example", true),
-            (&[("host", "10.0.0.2:8001"), ("x-forwarded-host", "app.example"), ("x-forwarded-proto", "https")], "http://app.example", false),
-            (&[("host", "x"), ("x-forwarded-host", "app.example, inner"), ("x-forwarded-proto", "https, http")], "https://app.example", true),
-            (&[("host", "x"), ("forwarded", "for=1.2.3.4;host=\"App.example:8443\";proto=https")], "https://app.example:8443", true),
-            (&[("host", "x"), ("forwarded", "host=\"app.example:8443\";proto=https")], "https://app.example:8444", false),
+            (
+                &[("host", "10.0.0.2:8001"), ("x-forwarded-host", "app.example"), ("x-forwarded-proto", "https")],
+                "https://app.example",
+                true,
+            ),
+            (
+                &[("host", "10.0.0.2:8001"), ("x-forwarded-host", "app.example"), ("x-forwarded-proto", "https")],
+                "http://app.example",
+                false,
+            ),
+            (
+                &[("host", "x"), ("x-forwarded-host", "app.example, inner"), ("x-forwarded-proto", "https, http")],
+                "https://app.example",
+                true,
+            ),
+            (
+                &[("host", "x"), ("forwarded", "for=1.2.3.4;host=\"App.example:8443\";proto=https")],
+                "https://app.example:8443",
+                true,
+            ),
+            (
+                &[("host", "x"), ("forwarded", "host=\"app.example:8443\";proto=https")],
+                "https://app.example:8444",
+                false,
+            ),
             (&[("host", "[::1]:2026")], "http://[::1]:2026", true),
             (&[("host", "app.example:80")], "https://app.example:8080", false),
         ];

@@ -55,6 +55,12 @@ pub fn check_password(password: &str) -> Result<(), WeakPassword> {
     if common.contains(password.to_lowercase().as_str()) { Err(WeakPassword::Common) } else { Ok(()) }
 }
 
+/// A password that nobody guesses: 120 random bits.
+#[must_use]
+pub fn random_password() -> Secret {
+    super::random_text(15).into()
+}
+
 /// Hashes and checks passwords, a few at a time and off the reactor.
 #[derive(Clone)]
 pub struct Passwords(Arc<Semaphore>);
@@ -136,7 +142,8 @@ mod tests {
     async fn passwords_are_kept_by_argon2id_and_older_ways_are_known() {
         let passwords = Passwords::default();
         let word: Secret = "correct horse".into();
-        let verify = async |password: &str, hash: &str| passwords.verify(&password.into(), Some(hash.to_owned())).await.unwrap();
+        let verify =
+            async |password: &str, hash: &str| passwords.verify(&password.into(), Some(hash.to_owned())).await.unwrap();
         let hash = passwords.hash(&word).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert_ne!(hash, passwords.hash(&word).await.unwrap());
@@ -165,7 +172,10 @@ mod tests {
         assert_eq!(check_password("ünïcödé!"), Ok(()));
         // One that is too short anyway, or in another case, would never be found.
         for line in include_str!("common_passwords.txt").lines() {
-            assert!(line.chars().count() >= SHORTEST_PASSWORD && line == line.to_lowercase() && line.trim() == line, "{line:?}");
+            assert!(
+                line.chars().count() >= SHORTEST_PASSWORD && line == line.to_lowercase() && line.trim() == line,
+                "{line:?}"
+            );
         }
     }
 }

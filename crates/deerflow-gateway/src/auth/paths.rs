@@ -121,7 +121,9 @@ mod tests {
         assert_eq!(canonical("/api/v1/auth/logout/"), "/api/v1/auth/logout");
         assert_eq!(canonical("/"), "/");
         assert!(is_open("/api/v1/auth/providers") && is_open("/api/v1/auth/callback/github"));
-        for closed in ["/api/v1/auth/me", "/api/v1/auth/oauth", "/api/threads", "/metrics", "/api", "/api/v1/auth/login/local/x"] {
+        for closed in
+            ["/api/v1/auth/me", "/api/v1/auth/oauth", "/api/threads", "/metrics", "/api", "/api/v1/auth/login/local/x"]
+        {
             assert!(!is_open(closed), "{closed}");
         }
     }

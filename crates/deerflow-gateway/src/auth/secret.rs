@@ -23,7 +23,9 @@ pub enum SecretError {
         source: io::Error,
     },
     /// It can be guessed.
-    #[error("the key for sessions in {place} is shorter than {SHORTEST} characters; hint: make one with `openssl rand -hex 32`")]
+    #[error(
+        "the key for sessions in {place} is shorter than {SHORTEST} characters; hint: make one with `openssl rand -hex 32`"
+    )]
     Short {
         /// File or variable.
         place: String,

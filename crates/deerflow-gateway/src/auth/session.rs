@@ -77,11 +77,11 @@ impl Signer {
             validation.set_audience(&[audience]);
             validation.set_required_spec_claims(&["exp", "aud"]);
         }
-        jsonwebtoken::decode(token, &self.checking, &validation).map(|token| token.claims).map_err(|error| {
-            match error.kind() {
-                ErrorKind::ExpiredSignature => BadToken::Expired,
-                _ => BadToken::Invalid,
-            }
+        jsonwebtoken::decode(token, &self.checking, &validation).map(|token| token.claims).map_err(|error| match error
+            .kind()
+        {
+            ErrorKind::ExpiredSignature => BadToken::Expired,
+            _ => BadToken::Invalid,
         })
     }
 }
@@ -106,10 +106,17 @@ mod tests {
         // Neither without a signature, nor with a part of it, nor one that was made for something else.
         let parts: Vec<&str> = token.split('.').collect();
         let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
-        for bad in [format!("{none}.{}.", parts[1]), format!("{none}.{}.{}", parts[1], parts[2]), token[..token.len() - 2].to_owned(), String::new(), "a.b.c".to_owned()] {
+        for bad in [
+            format!("{none}.{}.", parts[1]),
+            format!("{none}.{}.{}", parts[1], parts[2]),
+            token[..token.len() - 2].to_owned(),
+            String::new(),
+            "a.b.c".to_owned(),
+        ] {
             assert_eq!(signer.read_session(&bad), Err(BadToken::Invalid), "{bad}");
         }
-        let other = signer.sign(&json!({"sub": "default", "exp": now + 60, "iat": now, "ver": 3, "aud": "oidc"})).unwrap();
+        let other =
+            signer.sign(&json!({"sub": "default", "exp": now + 60, "iat": now, "ver": 3, "aud": "oidc"})).unwrap();
         assert_eq!(signer.read_session(&other), Err(BadToken::Invalid));
         assert!(signer.check::<Value>(&other, Some("oidc")).is_ok());
         assert_eq!(signer.check::<Value>(&token, Some("oidc")), Err(BadToken::Invalid));

@@ -3,6 +3,7 @@
 use super::config::{AuthConfig, parse_network};
 use super::origin::Origin;
 use super::secret::SecretError;
+use deerflow_net::ClientError;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -59,6 +60,9 @@ pub enum AuthError {
         /// What should be there.
         expected: &'static str,
     },
+    /// The client for identity providers.
+    #[error(transparent)]
+    Http(#[from] ClientError),
     /// The section `authorization`.
     #[error("authorization: {0}")]
     Policy(String),
@@ -113,7 +117,9 @@ impl Settings {
                 .trusted_proxies
                 .iter()
                 .chain(&proxies)
-                .map(|text| parse_network(text).ok_or_else(|| wrong("AUTH_TRUSTED_PROXIES", text, "address or network")))
+                .map(|text| {
+                    parse_network(text).ok_or_else(|| wrong("AUTH_TRUSTED_PROXIES", text, "address or network"))
+                })
                 .collect::<Result<_, _>>()?,
             insecure_persistence: section.allow_insecure_persistent_cookie
                 || environment.is_on("DEER_FLOW_AUTH_ALLOW_INSECURE_PERSISTENT_COOKIE"),

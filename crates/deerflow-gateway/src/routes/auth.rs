@@ -3,6 +3,7 @@
 mod account;
 mod api_keys;
 mod login;
+mod oauth;
 mod providers;
 mod setup;
 mod wire;
@@ -20,6 +21,8 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(account::me))
         .routes(routes!(account::change_password))
         .routes(routes!(providers::list))
+        .routes(routes!(oauth::begin))
+        .routes(routes!(oauth::callback))
         .routes(routes!(api_keys::list, api_keys::create))
         .routes(routes!(api_keys::revoke))
 }

@@ -94,9 +94,9 @@ pub(super) async fn create(
     Body(new): Body<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), ApiError> {
     let fresh = FreshApiKey::generate();
-    let expires_at = new.expires_in_days.map(|days| {
-        jiff::Timestamp::now().as_microsecond().saturating_add(i64::from(days.get()) * DAY_MICROS)
-    });
+    let expires_at = new
+        .expires_in_days
+        .map(|days| jiff::Timestamp::now().as_microsecond().saturating_add(i64::from(days.get()) * DAY_MICROS));
     let key = NewApiKey { name: new.name, hash: fresh.hash, prefix: fresh.prefix, expires_at };
     let row = app.store.create_api_key(&caller.user_id, key).await.map_err(|error| match error {
         StoreError::BadInput { field, reason } => {

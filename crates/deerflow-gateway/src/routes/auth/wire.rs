@@ -4,7 +4,7 @@ use crate::app::AppState;
 use crate::auth::{AccountError, CookieRules, HashError, Target};
 use crate::error::ApiError;
 use axum::Json;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use deerflow_config::Secret;
 use deerflow_core::ports::UserRow;
@@ -76,14 +76,24 @@ pub(super) fn logged_in(
     status: StatusCode,
     body: impl Serialize,
 ) -> Result<Response, ApiError> {
+    let cookies = session_cookies(app, headers, user, remember)?;
+    let mut response = (status, Json(body)).into_response();
+    response.headers_mut().extend(cookies.into_iter().map(|cookie| (header::SET_COOKIE, cookie)));
+    Ok(response)
+}
+
+/// The cookies of a new session.
+pub(super) fn session_cookies(
+    app: &AppState,
+    headers: &HeaderMap,
+    user: &UserRow,
+    remember: bool,
+) -> Result<Vec<HeaderValue>, ApiError> {
     let settings = &app.auth.settings;
     let seconds = settings.session_seconds();
     let target = Target::of(headers);
     let rules = CookieRules::new(target.as_ref(), remember, seconds, settings.keeps_insecure());
-    let token = app.auth.signer.session(user, seconds)?;
-    let mut response = (status, Json(body)).into_response();
-    response.headers_mut().extend(rules.login(token).into_iter().map(|cookie| (header::SET_COOKIE, cookie)));
-    Ok(response)
+    Ok(rules.login(app.auth.signer.session(user, seconds)?))
 }
 
 /// 422 about one field of the body. What was given is not repeated.

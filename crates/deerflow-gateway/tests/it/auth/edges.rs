@@ -47,7 +47,11 @@ async fn no_foreign_page_logs_anybody_in() {
     // Proxies that drop the port, end TLS, or pass the host on in their own headers.
     assert_eq!(login(&[("host", "localhost"), ("origin", &format!("http://localhost:{port}"))]).await.0, 200);
     assert_eq!(login(&[("host", "my.example"), ("origin", "https://my.example")]).await.0, 200);
-    let proxied = [("x-forwarded-host", "my.example:8443"), ("x-forwarded-proto", "https"), ("origin", "https://my.example:8443")];
+    let proxied = [
+        ("x-forwarded-host", "my.example:8443"),
+        ("x-forwarded-proto", "https"),
+        ("origin", "https://my.example:8443"),
+    ];
     assert_eq!(login(&proxied).await.0, 200);
     for foreign in ["https://evil.example", "null", "http://127.0.0.1:1", "file://"] {
         let (status, body) = login(&[("origin", foreign)]).await;
@@ -71,7 +75,8 @@ async fn cookies_are_as_safe_as_the_way() {
     let set = async |headers: &[(&'static str, &'static str)], remember: &str| {
         let request = Browser::new(&gateway).request(Method::POST, "/api/v1/auth/login/local");
         let fields = [("username", "admin@example.com"), ("password", "admin's passphrase"), ("remember_me", remember)];
-        let request = headers.iter().fold(form(request, &fields), |request, (name, value)| request.header(*name, *value));
+        let request =
+            headers.iter().fold(form(request, &fields), |request, (name, value)| request.header(*name, *value));
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["cache-control"], "no-store");
@@ -109,7 +114,10 @@ async fn every_answer_is_guarded_and_has_an_id() {
 
     let preflight = |origin: &'static str| {
         let request = gateway.client.request(Method::OPTIONS, format!("{}/api/threads", gateway.url));
-        request.header("origin", origin).header("access-control-request-method", "POST").header("access-control-request-headers", "x-csrf-token")
+        request
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "x-csrf-token")
     };
     let allowed = preflight("https://app.example").send().await.unwrap();
     assert_eq!(allowed.headers()["access-control-allow-origin"], "https://app.example");

@@ -81,7 +81,9 @@ fn sample(document: &Value, schema: &Value) -> Value {
             return known.clone();
         }
     }
-    if let Some(variant) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()).and_then(|variants| variants.last()) {
+    if let Some(variant) =
+        schema["oneOf"].as_array().or(schema["anyOf"].as_array()).and_then(|variants| variants.last())
+    {
         return sample(document, variant);
     }
     if let Some(parts) = schema["allOf"].as_array() {
@@ -99,7 +101,10 @@ fn sample(document: &Value, schema: &Value) -> Value {
         _ => {
             let required = schema["required"].as_array().cloned().unwrap_or_default();
             let required = required.iter().filter_map(Value::as_str);
-            required.map(|name| (name.to_owned(), sample(document, &schema["properties"][name]))).collect::<JsonMap>().into()
+            required
+                .map(|name| (name.to_owned(), sample(document, &schema["properties"][name])))
+                .collect::<JsonMap>()
+                .into()
         }
     }
 }
@@ -121,7 +126,8 @@ impl Route {
             return request.json(&sample(document, &content["application/json"]["schema"]));
         }
         if !content["multipart/form-data"].is_null() {
-            let part = "--b\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a.txt\"\r\n\r\nx\r\n--b--\r\n";
+            let part =
+                "--b\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a.txt\"\r\n\r\nx\r\n--b--\r\n";
             return request.header("content-type", "multipart/form-data; boundary=b").body(part);
         }
         request

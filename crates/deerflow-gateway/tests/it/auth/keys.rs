@@ -31,7 +31,10 @@ async fn a_key_stands_for_its_owner() {
     assert_eq!(email(admin.bare(Method::GET, "/api/v1/auth/me").bearer_auth(key)).await, "bob@example.com");
 
     // Another service's key is as if it were not there.
-    assert_eq!(email(admin.bare(Method::GET, "/api/v1/auth/me").header("x-api-key", "lsv2_pt_other")).await, "admin@example.com");
+    assert_eq!(
+        email(admin.bare(Method::GET, "/api/v1/auth/me").header("x-api-key", "lsv2_pt_other")).await,
+        "admin@example.com"
+    );
     let foreign = answer(me().header("x-api-key", "lsv2_pt_other")).await;
     assert_eq!((foreign.0, &foreign.1["detail"]["code"]), (401, &json!("not_authenticated")));
     // A wrong one of ours is not, also when there is a session.
@@ -56,7 +59,9 @@ async fn a_key_stands_for_its_owner() {
 async fn names_and_ends_of_keys_are_checked() {
     let gateway = Gateway::start_with(ON).await;
     let admin = Browser::admin(&gateway).await;
-    for bad in [json!({}), json!({"name": ""}), json!({"name": "x".repeat(101)}), json!({"name": "x", "expires_in_days": 0})] {
+    for bad in
+        [json!({}), json!({"name": ""}), json!({"name": "x".repeat(101)}), json!({"name": "x", "expires_in_days": 0})]
+    {
         assert_eq!(admin.post(KEYS, &bad).await.0, 422, "{bad}");
     }
     let (_, made) = admin.post(KEYS, &json!({"name": "x", "expires_in_days": 1})).await;
@@ -71,10 +76,12 @@ async fn processes_of_ours_ask_for_others() {
     let bob = Browser::user(&gateway, "bob").await;
     let id = bob.get("/api/v1/auth/me").await.1["id"].as_str().unwrap().to_owned();
     let ask = |token: &str, owner: &str| {
-        let request = gateway.client.post(format!("{}/api/threads", gateway.url)).json(&json!({"thread_id": "for-bob"}));
+        let request =
+            gateway.client.post(format!("{}/api/threads", gateway.url)).json(&json!({"thread_id": "for-bob"}));
         request.header("X-DeerFlow-Internal-Token", token).header("X-DeerFlow-Owner-User-Id", owner)
     };
-    let with_csrf = |request: reqwest::RequestBuilder| request.header("cookie", "csrf_token=x").header("x-csrf-token", "x");
+    let with_csrf =
+        |request: reqwest::RequestBuilder| request.header("cookie", "csrf_token=x").header("x-csrf-token", "x");
     assert_eq!(answer(ask(token, &id)).await.0, 403);
     assert_eq!(answer(with_csrf(ask("wrong", &id))).await.0, 401);
     assert_eq!(answer(with_csrf(ask(token, "../bob"))).await.0, 400);

@@ -31,7 +31,8 @@ impl<'a> MakeWriter<'a> for Log {
 #[tokio::test]
 async fn the_logs_of_a_whole_login_tell_no_secret() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(log.clone());
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
     let signing = "a signing key of more than thirty-two characters";
     let internal = "an internal token of some length";
@@ -52,14 +53,16 @@ async fn the_logs_of_a_whole_login_tell_no_secret() {
     assert_eq!(answer(me().bearer_auth(&key)).await.0, 200);
     assert_eq!(answer(me().header("x-api-key", "lsv2_pt_foreign")).await.0, 401);
     assert_eq!(answer(me().header("X-DeerFlow-Internal-Token", internal)).await.0, 200);
-    let broken = gateway.client.post(format!("{}/api/v1/auth/initialize", gateway.url)).body("{\"password\": \"a new phrase\"");
+    let broken =
+        gateway.client.post(format!("{}/api/v1/auth/initialize", gateway.url)).body("{\"password\": \"a new phrase\"");
     assert_eq!(answer(broken).await.0, 422);
     secrets.push(key);
 
     let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
     assert!(log.contains("/api/v1/auth/login/local") && log.contains("TRACE"), "nothing was logged");
     // The client of this test is no part of the server.
-    let ours: Vec<&str> = log.lines().filter(|line| !line.contains("reqwest::") && !line.contains("hyper_util::client")).collect();
+    let ours: Vec<&str> =
+        log.lines().filter(|line| !line.contains("reqwest::") && !line.contains("hyper_util::client")).collect();
     for secret in secrets {
         let told: Vec<&&str> = ours.iter().filter(|line| line.contains(&secret)).collect();
         assert!(told.is_empty(), "{secret:?} is in {told:#?}");
