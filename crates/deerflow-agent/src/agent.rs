@@ -3,7 +3,7 @@
 use crate::run::{Outcome, Run, Start};
 use crate::{EphemeralLog, Middleware, RunContext};
 use deerflow_core::ports::StepLog;
-use deerflow_core::{AgentError, ChatModel, Tool};
+use deerflow_core::{AgentError, ChatModel, Tool, ToolSpec};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub struct Agent {
     pub(crate) name: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// What the model is told of the tools, made once for all turns.
+    pub(crate) specs: Vec<Arc<ToolSpec>>,
     pub(crate) by_name: HashMap<String, Arc<dyn Tool>>,
     pub(crate) chain: Vec<Arc<dyn Middleware>>,
     pub(crate) system_prompt: Option<Arc<str>>,
@@ -163,6 +165,7 @@ impl AgentBuilder {
         Ok(Agent {
             name: self.name,
             model: self.model,
+            specs: tools.iter().map(|tool| Arc::new(tool.spec().clone())).collect(),
             tools,
             by_name,
             chain: self.chain,

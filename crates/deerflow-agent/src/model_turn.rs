@@ -39,7 +39,7 @@ impl Run<'_> {
         let mut request = ChatRequest {
             system: agent.system_prompt.clone(),
             messages: self.state.messages.clone(),
-            tools: agent.tools.iter().map(|tool| Arc::new(tool.spec().clone())).collect(),
+            tools: agent.specs.clone(),
             tool_choice: ToolChoice::Auto,
             thinking: agent.thinking,
             reasoning_effort: agent.reasoning_effort.clone(),

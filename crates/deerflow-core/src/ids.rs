@@ -104,6 +104,16 @@ impl CheckpointId {
     pub fn next() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
     }
+    /// The state before a thread's first step, which no commit made: the nil UUID.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self(uuid::Uuid::nil().to_string())
+    }
+    /// Whether it is [`Self::empty`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0 == uuid::Uuid::nil().to_string()
+    }
 }
 
 /// A fresh message id (UUID version 4), as LangGraph assigns to messages that come without one.

@@ -4,6 +4,7 @@ use crate::auth::{Auth, authenticate, csrf};
 use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::layers::{cors, security_headers, trace};
+use crate::metrics::{Metrics, count};
 use crate::{openapi, routes};
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -14,6 +15,7 @@ use deerflow_harness::Harness;
 use deerflow_store::SqliteStore;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// The database. Handlers use it through the ports only, so that another one can stand here.
@@ -29,28 +31,43 @@ pub struct AppParts {
     pub harness: Arc<Harness>,
     /// Who may use the server.
     pub auth: Arc<Auth>,
+    /// Cancelled when the server goes down: streams end then.
+    pub stop: CancellationToken,
 }
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone)]
-pub struct AppState(Arc<AppParts>);
+pub struct AppState(Arc<Shared>);
+
+/// The parts, and what the server keeps of itself.
+pub struct Shared {
+    parts: AppParts,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Deref for Shared {
+    type Target = AppParts;
+    fn deref(&self) -> &AppParts {
+        &self.parts
+    }
+}
 
 impl AppState {
     /// State over these parts.
     #[must_use]
     pub fn new(parts: AppParts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(Shared { parts, metrics: Arc::default() }))
     }
     /// Limits of the server.
     #[must_use]
     pub fn server(&self) -> Arc<ServerConfig> {
-        self.0.config.section::<ServerConfig>()
+        self.config.section::<ServerConfig>()
     }
 }
 
 impl Deref for AppState {
-    type Target = AppParts;
-    fn deref(&self) -> &AppParts {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
         &self.0
     }
 }
@@ -76,6 +93,7 @@ pub fn router(state: AppState) -> Router {
         router = router.layer(cors);
     }
     router
+        .layer(from_fn_with_state(state.clone(), count))
         .layer(CatchPanicLayer::custom(|_| {
             (
                 StatusCode::INTERNAL_SERVER_ERROR,

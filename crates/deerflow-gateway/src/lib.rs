@@ -13,6 +13,7 @@ mod config;
 mod error;
 mod extract;
 mod layers;
+mod metrics;
 mod openapi;
 mod routes;
 mod server;

@@ -40,6 +40,7 @@ pub(crate) async fn serve(config: Option<PathBuf>, args: ServeArgs) -> Result<()
         store: app.store.clone(),
         harness: app.harness.clone(),
         auth: Arc::new(auth),
+        stop: stop.clone(),
     });
     if args.open {
         open_browser(&if needs_setup { format!("{url}/setup") } else { url });

@@ -48,13 +48,14 @@ impl Gateway {
         let config = Loader::new(sections(assembly::sections())).env(env).cwd(home.path()).file(file).load().unwrap();
         let config = Arc::new(config);
         let store = assembly::open_store(&config).await.unwrap();
+        let stop = CancellationToken::new();
         let harness = assembly::harness(config.clone(), &store).await.unwrap();
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let auth = Arc::new(Auth::open(config.clone(), variables.collect::<Environment>()).await.unwrap());
-        let app = router(AppState::new(AppParts { config, store: store.clone(), harness, auth }));
+        let parts = AppParts { config, store: store.clone(), harness, auth, stop: stop.clone() };
+        let app = router(AppState::new(parts));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let stop = CancellationToken::new();
         let serving = deerflow_gateway::serve(listener, app, Duration::from_secs(2), Duration::ZERO, stop.clone());
         let task = tokio::spawn(serving);
         let client = deerflow_net::http_client(&deerflow_net::HttpOptions::default()).unwrap();
