@@ -35,7 +35,6 @@ pub(crate) fn registry() -> Registry {
         ("input_polish", "the server"),
         ("dedupe_storage", "the server"),
         ("checkpointer", "a setting of its own; `database` decides where checkpoints go"),
-        ("auth", "the server"),
         ("logging", "the server"),
         ("log_level", "the server; set DEER_FLOW_LOG instead"),
         ("tools", "a choice of tools; all built-in tools are offered"),

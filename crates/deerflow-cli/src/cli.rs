@@ -53,6 +53,12 @@ pub(crate) enum Command {
     /// List, show, fork, undo or delete conversations
     #[command(subcommand)]
     Threads(ThreadsCommand),
+    /// Manage the accounts of the server
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// Manage personal keys, with which programs use the server
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Show the models there are to choose from
     Models {
         /// Print JSON
@@ -267,6 +273,78 @@ pub(crate) enum ThreadsCommand {
         /// Do not ask
         #[arg(short, long)]
         yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsersCommand {
+    /// List accounts, oldest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make an account; its password is made up and shown once, unless you give one
+    Create {
+        /// Address to log in with
+        email: String,
+        /// It administers the installation
+        #[arg(long)]
+        admin: bool,
+        /// Read the password from standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Give an account a new password; its sessions end
+    Reset {
+        /// Address of the account
+        email: String,
+        /// Read the password from standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Change what an account may do
+    Role {
+        /// Address of the account
+        email: String,
+        /// The role
+        #[arg(value_name = "ROLE", value_parser = ["admin", "user"])]
+        role: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key; it is shown once
+    Create {
+        /// Your name for it
+        name: String,
+        /// Address of its owner's account [default: the first account]
+        #[arg(long, value_name = "EMAIL")]
+        user: Option<String>,
+        /// How long it holds: a number with s, m, h, d or w, as in 90d [default: for ever]
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
+        expires_in: Option<Duration>,
+        /// Print the key alone
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// List keys, newest first
+    List {
+        /// Address of their owner's account [default: the first account]
+        #[arg(long, value_name = "EMAIL")]
+        user: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key
+    Revoke {
+        /// Its id or its first characters, as `keys list` shows them
+        key: String,
+        /// Address of its owner's account [default: the first account]
+        #[arg(long, value_name = "EMAIL")]
+        user: Option<String>,
     },
 }
 

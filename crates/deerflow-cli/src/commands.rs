@@ -8,6 +8,7 @@ mod cost;
 mod deliver;
 mod doctor;
 mod goal;
+mod keys;
 mod models;
 mod resume;
 mod run;
@@ -16,6 +17,7 @@ mod session;
 mod steer;
 mod threads;
 mod uploads;
+mod users;
 mod watch;
 
 use crate::cli::{Cli, Command};
@@ -36,6 +38,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Steer { thread, text } => steer::steer(cli.config, &thread, &text).await,
         Command::Goal(command) => goal::goal(cli.config, command).await,
         Command::Threads(command) => threads::threads(cli.config, command).await,
+        Command::Users(command) => users::users(cli.config, command).await,
+        Command::Keys(command) => keys::keys(cli.config, command).await,
         Command::Models { json } => models::models(cli.config, json),
         Command::Agent(command) => agent::agent(cli.config, command).await,
         Command::Config(command) => config::config(cli.config, command),

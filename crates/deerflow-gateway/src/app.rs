@@ -1,14 +1,14 @@
 //! The application: what handlers share, and where routes are mounted.
 
-use crate::caller::Caller;
+use crate::auth::{Auth, authenticate, csrf};
 use crate::config::ServerConfig;
 use crate::error::ApiError;
+use crate::layers::{cors, security_headers, trace};
 use crate::metrics::{Metrics, count};
 use crate::{openapi, routes};
-use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse as _, Response};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse as _;
 use axum::{Router, http::header};
 use deerflow_config::Config;
 use deerflow_harness::Harness;
@@ -33,6 +33,8 @@ pub struct AppParts {
     pub harness: Arc<Harness>,
     /// Their runs.
     pub runs: Runs<Store>,
+    /// Who may use the server.
+    pub auth: Arc<Auth>,
     /// Cancelled when the server goes down: streams end then.
     pub stop: CancellationToken,
 }
@@ -76,19 +78,27 @@ impl Deref for AppState {
     }
 }
 
-/// All routes.
+/// All routes. From the outside in: request id, security headers, faults, foreign origins, CSRF, who asks, the route.
 #[must_use]
 pub fn router(state: AppState) -> Router {
     let (api, document) = routes::api().split_for_parts();
-    let mut router =
-        Router::new().merge(routes::health::routes()).nest("/api", api.clone()).nest("/api/langgraph", api);
+    let mut router = Router::new()
+        .merge(routes::health::routes())
+        .merge(routes::pages::routes())
+        .nest("/api", api.clone())
+        .nest("/api/langgraph", api);
     if state.server().docs {
         router = router.merge(openapi::routes(document));
     }
-    router
+    let mut router = router
         .fallback(|| async { ApiError::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
-        .layer(from_fn(authenticate))
+        .layer(from_fn_with_state(state.clone(), authenticate))
+        .layer(from_fn_with_state(state.clone(), csrf));
+    if let Some(cors) = cors(&state.auth) {
+        router = router.layer(cors);
+    }
+    router
         .layer(from_fn_with_state(state.clone(), count))
         .layer(CatchPanicLayer::custom(|_| {
             (
@@ -98,10 +108,7 @@ pub fn router(state: AppState) -> Router {
             )
                 .into_response()
         }))
+        .layer(from_fn(security_headers))
+        .layer(from_fn(trace))
         .with_state(state)
-}
-
-async fn authenticate(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Caller::local());
-    next.run(request).await
 }

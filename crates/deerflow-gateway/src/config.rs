@@ -1,5 +1,6 @@
 //! Sections of the gateway.
 
+use crate::auth::AuthConfig;
 use deerflow_config::{Registry, Section};
 use deerflow_runtime::RunsConfig;
 use schemars::JsonSchema;
@@ -107,4 +108,5 @@ pub fn sections(registry: Registry) -> Registry {
         .with::<AgentsApiConfig>()
         .with::<SuggestionsConfig>()
         .with::<InputPolishConfig>()
+        .with::<AuthConfig>()
 }

@@ -47,9 +47,13 @@ impl ApiError {
         let entry = json!({"type": kind, "loc": place, "msg": message.into(), "input": input});
         Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail: json!([entry]) }
     }
+    /// A refusal with a code that clients know.
+    pub fn coded(status: StatusCode, code: &str, message: &str) -> Self {
+        Self { status, detail: json!({"code": code, "message": message}) }
+    }
     /// 401 with a code that clients know.
     pub fn unauthorized(code: &str, message: &str) -> Self {
-        Self { status: StatusCode::UNAUTHORIZED, detail: json!({"code": code, "message": message}) }
+        Self::coded(StatusCode::UNAUTHORIZED, code, message)
     }
     /// 401: nobody is logged in.
     pub fn not_authenticated() -> Self {

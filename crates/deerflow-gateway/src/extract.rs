@@ -3,10 +3,12 @@
 mod body;
 mod bounded;
 mod flag;
+mod form;
 mod invalid;
 mod params;
 
 pub(crate) use body::{Json, JsonList, OptionalJson};
 pub(crate) use bounded::Bounded;
 pub(crate) use flag::Flag;
+pub(crate) use form::Form;
 pub(crate) use params::{Path, Query};

@@ -7,10 +7,12 @@
 //! to a thread.
 
 mod app;
+mod auth;
 mod caller;
 mod config;
 mod error;
 mod extract;
+mod layers;
 mod metrics;
 mod openapi;
 mod routes;
@@ -19,6 +21,10 @@ mod sse;
 mod wire;
 
 pub use app::{AppParts, AppState, Store, router};
+pub use auth::{
+    AccountError, Accounts, Auth, AuthConfig, AuthError, Environment, FreshApiKey, HashError, LocalConfig, OidcConfig,
+    OidcProviderConfig, Passwords, SecretError, TokenAuth, WeakPassword, check_password, random_password,
+};
 pub use caller::Caller;
 pub use config::{AgentsApiConfig, InputPolishConfig, ServerConfig, SuggestionsConfig, sections};
 pub use error::ApiError;

@@ -5,11 +5,13 @@ mod agents;
 mod artifacts;
 mod assist;
 mod assistants;
+mod auth;
 mod features;
 mod feedback;
 pub(crate) mod health;
 mod journal;
 mod models;
+pub(crate) mod pages;
 mod runs;
 mod store;
 mod threads;
@@ -25,6 +27,7 @@ use utoipa_axum::router::OpenApiRouter;
 /// Everything under `/api`.
 pub(crate) fn api() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Api::openapi())
+        .merge(auth::routes())
         .merge(models::routes())
         .merge(features::routes())
         .merge(threads::routes())

@@ -12,6 +12,7 @@ mod handover;
 mod models;
 mod offline;
 mod recall;
+mod serve;
 mod steer;
 mod support;
 mod terminal;

@@ -4,7 +4,9 @@
 mod agents;
 mod artifacts;
 mod assist;
+mod auth;
 mod basics;
+mod browser;
 mod foreign;
 mod item_store;
 mod runs;

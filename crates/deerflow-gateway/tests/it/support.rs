@@ -4,7 +4,7 @@ use deerflow::assembly;
 use deerflow_config::Loader;
 use deerflow_core::ports::{NewRun, RunRepo as _, Worker};
 use deerflow_core::{RunId, StateUpdate, ThreadId, UserId};
-use deerflow_gateway::{AppParts, AppState, Store, router, sections};
+use deerflow_gateway::{AppParts, AppState, Auth, Environment, Store, router, sections};
 use deerflow_runtime::{Bridge, Runs, RunsConfig, WorkerLock};
 use deerflow_testkit::{ScriptedModel, TempHome, temp_home};
 use serde_json::{Value, json};
@@ -31,14 +31,20 @@ impl Gateway {
         Self::start_with("").await
     }
 
-    /// With further YAML.
-    #[expect(clippy::disallowed_methods, reason = "the task ends with the value that holds it")]
+    /// With further YAML. Without a word about `auth` in it nobody has to log in.
     pub(crate) async fn start_with(yaml: &str) -> Self {
+        Self::start_in(yaml, &[]).await
+    }
+
+    /// With further YAML and variables for the login.
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the value that holds it")]
+    pub(crate) async fn start_in(yaml: &str, variables: &[(&str, &str)]) -> Self {
+        let auth = if yaml.contains("auth:") { "" } else { "auth:\n  enabled: false\n" };
         let model = ScriptedModel::start().await;
         let home = temp_home();
         let config = format!(
             "models:\n  - name: scripted\n    use: openai\n    model: scripted-1\n    base_url: {}\n    api_key: test-key-123456\n\
-             sandbox:\n  use: host\n  allow_host_bash: true\nllm_call:\n  retry_base_delay_ms: 10\n  retry_cap_delay_ms: 20\n{yaml}",
+             sandbox:\n  use: host\n  allow_host_bash: true\nllm_call:\n  retry_base_delay_ms: 10\n  retry_cap_delay_ms: 20\n{auth}{yaml}",
             model.base_url()
         );
         let file = home.write("config.yaml", config);
@@ -50,7 +56,10 @@ impl Gateway {
         let harness = assembly::harness(config.clone(), &store).await.unwrap();
         let lock = WorkerLock::acquire(home.path()).unwrap();
         let runs = Runs::new(store.clone(), harness.clone(), Bridge::default(), lock, RunsConfig::default());
-        let app = router(AppState::new(AppParts { config, store: store.clone(), harness, runs, stop: stop.clone() }));
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let auth = Arc::new(Auth::open(config.clone(), variables.collect::<Environment>()).await.unwrap());
+        let parts = AppParts { config, store: store.clone(), harness, runs, auth, stop: stop.clone() };
+        let app = router(AppState::new(parts));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = deerflow_gateway::serve(listener, app, Duration::from_secs(2), Duration::ZERO, stop.clone());
