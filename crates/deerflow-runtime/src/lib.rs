@@ -20,6 +20,7 @@ pub use bridge::{
 pub use compaction::compact_thread;
 pub use edit::{EditError, StateEdit, rollback_run, update_state};
 pub use manager::{Finished, RunHandle, RunManager, RunRequest, RuntimeError, RuntimeStore, Started, answering_model};
+pub use run_log::SUPERSEDED;
 pub use runs::{
     Caller, CancelError, Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, OrphanPolicy, ReaderGuard,
     RunFacts, RunInput, Runs, RunsConfig,

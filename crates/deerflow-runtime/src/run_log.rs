@@ -7,6 +7,9 @@ use deerflow_core::{CheckpointId, Lineage, Message, StoreError, ThreadState};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Metadata of a message row that a later row of the same step says anew: not shown to people.
+pub const SUPERSEDED: &str = "superseded";
+
 /// Wraps the store for one owned run.
 pub(crate) struct RunLog<S> {
     pub(crate) store: Arc<S>,
@@ -29,15 +32,23 @@ impl<S> RunLog<S> {
     fn rows(&self, commit: &StepCommit) -> Vec<NewJournalRow> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut known: HashSet<*const Message> = known.messages.iter().map(Arc::as_ptr).collect();
-        let mut rows = Vec::new();
+        let mut told: Vec<(&str, &Arc<Message>)> = Vec::new();
         for update in &commit.updates {
             let messages = &update.update.messages;
             let rewritten = messages.iter().any(|message| message.is_remove_all());
-            let told =
+            let news =
                 messages.iter().filter(|m| m.role() != "remove" && !(rewritten && known.contains(&Arc::as_ptr(m))));
-            rows.extend(told.map(|message| self.journal.message(&commit.lineage.namespace, &update.node, message)));
+            told.extend(news.map(|message| (update.node.as_str(), message)));
             known.extend(messages.iter().map(Arc::as_ptr));
         }
+        let namespace = &commit.lineage.namespace;
+        let row = |(at, (node, message)): (usize, &(&str, &Arc<Message>))| {
+            let row = self.journal.message(namespace, node, message);
+            // A later node of the step has put another version in its place.
+            let superseded = told[at + 1..].iter().any(|(_, later)| later.id.is_some() && later.id == message.id);
+            if superseded { row.with(SUPERSEDED, true) } else { row }
+        };
+        let mut rows: Vec<NewJournalRow> = told.iter().enumerate().map(row).collect();
         // Behind the messages of the first step, which are told by their position.
         rows.extend(self.journal.begun());
         rows

@@ -12,6 +12,7 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::routes::threads::not_foreign;
 use axum::http::StatusCode;
+use deerflow_core::ports::ThreadRepo as _;
 use deerflow_core::ThreadId;
 use deerflow_sandbox::{Sandbox, SandboxError, ThreadPaths, USER_DATA, VirtualPath};
 use serde::Deserialize;
@@ -55,7 +56,13 @@ async fn place(app: &AppState, caller: &Caller, id: &ThreadId, path: &str) -> Re
     let (user, thread) = (caller.user_id.as_str(), id.as_str());
     let paths = ThreadPaths::new(app.config.home(), user, thread).map_err(|error| ApiError::internal(&error))?;
     if !paths.user_data().exists() {
-        return Err(ApiError::not_found(format!("Artifact not found: {path}")));
+        // Files may come before their thread does; where neither is, nothing tells it from somebody else's.
+        let known = app.store.thread(&caller.user_id, id).await?.is_some();
+        return Err(if known {
+            ApiError::not_found(format!("Artifact not found: {path}"))
+        } else {
+            ApiError::no_thread(id)
+        });
     }
     let sandbox = app.harness.sandbox().acquire(user, thread).await.map_err(|error| ApiError::internal(&error))?;
     let path = sandbox.parse_path(&wanted).map_err(|error| told(error, path))?;

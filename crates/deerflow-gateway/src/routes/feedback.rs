@@ -99,6 +99,7 @@ struct Stats {
 
 async fn store(app: &AppState, caller: &Caller, of: OfThread, given: Given) -> Result<Answer<Feedback>, ApiError> {
     let rating = Rating::from_number(given.rating).ok_or_else(|| ApiError::bad_request("rating must be +1 or -1"))?;
+    require(app, caller, &of.thread_id).await?;
     let feedback = NewFeedback { message_id: given.message_id, rating, comment: given.comment };
     match app.store.put_feedback(&caller.user_id, &of.thread_id, &of.run_id, feedback).await {
         Ok(row) => Ok(Answer(row.into())),

@@ -34,6 +34,9 @@ pub(super) fn parse(message: Value) -> Result<Message, String> {
         "remove" => "remove",
         other => return Err(format!("unknown role {other:?}")),
     };
+    if role == "tool" && !fields.get("tool_call_id").is_some_and(Value::is_string) {
+        return Err("it has no `tool_call_id`".to_owned());
+    }
     fields.insert("type".to_owned(), json!(role));
     fields.retain(|_, value| !value.is_null());
     if role == "remove" {

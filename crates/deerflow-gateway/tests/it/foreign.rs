@@ -27,6 +27,17 @@ async fn every_thread_route_hides_other_users_threads() {
             .replace("{checkpoint_id}", "c")
             .replace("{filename}", "f")
             .replace("{path}", "mnt/user-data/outputs/a");
+        // Unlike the others, these take no key that they do not know.
+        let body = if path.contains("/runs") {
+            match path.rsplit('/').next() {
+                Some("prepare") => json!({"message_id": "m", "human_message_id": "m", "replacement_text": "x"}),
+                Some("feedback") => json!({"rating": 1}),
+                _ => json!({"input": {"messages": [{"role": "user", "content": "x"}]}}),
+            }
+        } else {
+            body.clone()
+        };
+        let url = url.replace("{run_id}", "r").replace("{feedback_id}", "f");
         for method in item.as_object().unwrap().keys() {
             let answer = match method.as_str() {
                 "get" => gateway.get(&url).await,

@@ -54,3 +54,8 @@ pub(super) fn is_machinery(row: &JournalRow) -> bool {
     let answer = row.row.content.get("type").and_then(Value::as_str) == Some("ai");
     caller.starts_with("middleware:") || (answer && caller.starts_with("subagent:"))
 }
+
+/// Whether a later row of the same step says the message anew.
+pub(super) fn is_superseded(row: &JournalRow) -> bool {
+    row.row.metadata.get(deerflow_runtime::SUPERSEDED) == Some(&Value::Bool(true))
+}
