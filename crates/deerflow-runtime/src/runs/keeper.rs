@@ -77,10 +77,11 @@ impl<S: RuntimeStore> Inner<S> {
         Ok(())
     }
 
-    /// Stops a run here that another process has taken over. One that has just ended is none.
+    /// Stops a run here that another process has taken over, also when it is over there
+    /// already. One that has just ended here is none.
     async fn check_lost(&self, run_id: &deerflow_core::RunId) -> Result<(), StoreError> {
         let row = self.manager.store.run(run_id).await?;
-        let taken = row.is_some_and(|row| !row.status.is_terminal() && row.worker != *self.manager.lock.worker());
+        let taken = row.is_some_and(|row| row.worker != *self.manager.lock.worker());
         if taken && let Some(live) = self.live.get(run_id) {
             tracing::warn!(%run_id, "another process has taken the run over");
             live.stop(Stop::Lost);
