@@ -314,7 +314,7 @@ async def test_what_is_wrong_is_said(client):
         await client.runs.get("nowhere", str(uuid.uuid4()))
     thread = (await client.threads.create())["thread_id"]
     with pytest.raises(NotFoundError):
-        await client.runs.wait(thread, "lead_agent", input=plain(), checkpoint_id=str(uuid.uuid4()))
+        await client.runs.create(thread, "lead_agent", input=plain(), checkpoint_id=str(uuid.uuid4()))
     with pytest.raises(UnprocessableEntityError):
         await client.runs.create(thread, "../agent", input=plain())
     with pytest.raises(UnprocessableEntityError):

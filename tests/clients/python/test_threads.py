@@ -86,7 +86,8 @@ async def test_copy(client):
 async def test_prune(client):
     thread, values = await talk(client, turns=2)
     assert len(await client.threads.get_history(thread, limit=100)) > 1
-    await client.threads.prune([thread], strategy="keep_latest")
+    # Histories are kept as what changed: there is nothing to prune but the whole.
+    assert (await client.threads.prune([thread], strategy="keep_latest"))["pruned_count"] == 0
     assert (await client.threads.get_state(thread))["values"]["messages"] == values["messages"]
     await client.threads.prune([thread], strategy="delete")
     with pytest.raises(NotFoundError):
@@ -140,7 +141,8 @@ async def test_update_state(client):
         await client.threads.update_state(thread, {"nonsense": 1})
 
 
-async def test_join_stream_of_a_thread(client):
+@pytest.mark.parametrize("mode", ["run_modes", "lifecycle"])
+async def test_join_stream_of_a_thread(client, mode):
     import asyncio
 
     thread = (await client.threads.create())["thread_id"]
@@ -148,13 +150,17 @@ async def test_join_stream_of_a_thread(client):
     parts = []
 
     async def read():
-        async for part in client.threads.join_stream(thread):
+        async for part in await client.threads.join_stream(thread, stream_mode=mode):
             parts.append(part)
-            if part.event == "end" or len(parts) > 300:
+            if part.event == "run_done" and part.data["run_id"] == second["run_id"]:
                 break
 
+    second = await client.runs.create(thread, "lead_agent", input=plain(), multitask_strategy="enqueue")
     await asyncio.wait_for(read(), 30)
-    assert run["run_id"] in str([part.data for part in parts])
+    done = [part.data for part in parts if part.event == "run_done"]
+    assert [entry["run_id"] for entry in done] == [run["run_id"], second["run_id"]]
+    assert {entry["status"] for entry in done} == {"success"}
+    assert ("values" in {part.event for part in parts}) == (mode == "run_modes")
 
 
 def test_the_synchronous_client(sync_client):

@@ -90,6 +90,7 @@ impl From<FeedbackRow> for Feedback {
 
 /// Judgements of a run, counted.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FeedbackStats)]
 struct Stats {
     run_id: String,
     total: u64,

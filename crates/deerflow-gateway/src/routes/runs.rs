@@ -10,6 +10,7 @@ mod manage;
 mod replay;
 mod settle;
 mod stateless;
+mod thread_stream;
 
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(stateless::batch))
         .routes(routes!(stateless::cancel))
         .routes(routes!(stateless::join))
+        .routes(routes!(thread_stream::follow))
 }
 
 /// A thread in the path.

@@ -58,6 +58,7 @@ struct Put {
 
 /// Which value.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = WhichItems)]
 struct Which {
     /// Labels.
     namespace: Vec<String>,
@@ -85,6 +86,7 @@ fn yes() -> bool {
 /// Which values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = ItemSearch)]
 struct Search {
     /// Labels that their namespaces begin with.
     namespace_prefix: Option<Vec<String>>,
@@ -142,6 +144,7 @@ impl Default for Namespaces {
 
 /// Namespaces that hold something.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedNamespaces)]
 struct Listed {
     namespaces: Vec<Vec<String>>,
 }

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 /// A new version of a file.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ArtifactEdit)]
 pub(super) struct Edit {
     /// The whole text.
     content: String,

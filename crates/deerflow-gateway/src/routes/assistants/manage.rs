@@ -52,6 +52,7 @@ pub(super) struct NewAssistant {
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = IfAssistantExists)]
 enum IfExists {
     Raise,
     DoNothing,
@@ -60,6 +61,7 @@ enum IfExists {
 /// A change of an assistant.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AssistantChange)]
 pub(super) struct Change {
     /// Must be `lead_agent` when given.
     graph_id: Option<String>,

@@ -20,6 +20,7 @@ const NEXT: &str = "x-pagination-next";
 /// Which assistants, and how many.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AssistantSearch)]
 pub(super) struct Search {
     /// Graph they run.
     graph_id: Option<String>,
@@ -45,6 +46,7 @@ pub(super) struct Search {
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AssistantSortBy)]
 enum SortBy {
     AssistantId,
     CreatedAt,

@@ -39,6 +39,7 @@ pub(super) struct Regenerate {
 
 /// Which question, and what it says now.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = TurnEdit)]
 pub(super) struct Edit {
     /// Id of the question.
     human_message_id: String,

@@ -123,6 +123,7 @@ async fn admit_anywhere(
 
 /// Which runs to stop.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = WhichRuns)]
 pub(super) struct Which {
     /// Runs of this thread.
     #[schema(value_type = Option<String>)]

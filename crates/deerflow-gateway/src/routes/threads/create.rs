@@ -37,6 +37,7 @@ pub(super) struct NewThread {
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = IfThreadExists)]
 enum IfExists {
     /// 409.
     Raise,

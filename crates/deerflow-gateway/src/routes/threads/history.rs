@@ -25,6 +25,7 @@ const RUNS: u32 = 1000;
 /// Which checkpoints, and how many.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = WhichCheckpoints)]
 pub(super) struct Which {
     /// At most this many.
     #[schema(value_type = u32, minimum = 1, maximum = 100, default = 10)]

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 /// A change of a thread.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ThreadChange)]
 pub(super) struct Change {
     /// Merged into the metadata key by key; `null` deletes a key.
     #[schema(value_type = Option<Object>)]

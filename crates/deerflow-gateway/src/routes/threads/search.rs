@@ -23,6 +23,7 @@ const MOST_PATHS: usize = 10;
 /// Which threads, and how many.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = ThreadSearch)]
 pub(super) struct Search {
     /// Metadata a thread must have.
     #[schema(value_type = Option<Object>)]
@@ -55,6 +56,7 @@ pub(super) struct Search {
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ThreadSortBy)]
 enum SortBy {
     ThreadId,
     Status,

@@ -21,6 +21,7 @@ const DAY: i64 = 24 * 3600 * 1_000_000;
 
 /// Counts of a user.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ConsoleStats)]
 pub(super) struct Stats {
     total_runs: u64,
     active_runs: u64,
@@ -79,6 +80,7 @@ pub(super) struct Runs {
 
 /// A run in a list of all threads.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedRun)]
 struct Listed {
     run_id: String,
     thread_id: String,
@@ -191,6 +193,7 @@ struct Day {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ConsoleModel)]
 struct OfModel {
     tokens: u64,
     runs: u64,

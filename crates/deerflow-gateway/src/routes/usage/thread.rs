@@ -41,6 +41,7 @@ pub(super) struct TokenUsage {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ThreadModel)]
 struct OfModel {
     tokens: u64,
     runs: u64,
