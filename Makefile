@@ -2,7 +2,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench soak
+.PHONY: help run test clients lint bench soak
 
 TASK ?= Find the main reasons why sales fell and write a review
 FILE ?= samples/sales-notes.pdf
@@ -20,6 +20,12 @@ test: ## Install what is missing and run all tests
 	@scripts/setup.sh build
 	@scripts/setup.sh test
 	@cargo nextest run --workspace
+
+clients: ## Run the official clients against the server (Python, Node.js and Chromium are installed where missing)
+	@scripts/setup.sh build
+	@scripts/clients.sh python
+	@scripts/clients.sh js
+	@scripts/clients.sh browser
 
 lint: ## Check formatting, lints and links
 	@scripts/setup.sh build

@@ -20,7 +20,7 @@ pub(super) struct Edit {
     /// The whole text.
     content: String,
     /// SHA-256 of the version that it was made from.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    #[schema(pattern = "^[0-9a-f]{64}$", example = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")]
     expected_sha256: String,
 }
 

@@ -213,6 +213,35 @@ pub(crate) enum OnCompletionBody {
     Continue,
 }
 
+/// A run of a batch. The JavaScript client leaves the names of its own options in it: `assistantId` is `assistant_id`.
+#[derive(Debug)]
+pub(crate) struct BatchBody(pub(crate) RunBody);
+
+impl<'de> Deserialize<'de> for BatchBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = JsonMap::new();
+        let (snake, camel): (Vec<_>, Vec<_>) = JsonMap::deserialize(deserializer)?
+            .into_iter()
+            .partition(|(name, _)| !name.bytes().any(|byte| byte.is_ascii_uppercase()));
+        fields.extend(snake);
+        for (name, value) in camel {
+            fields.entry(snake_case(&name)).or_insert(value);
+        }
+        serde_json::from_value(Value::Object(fields)).map(Self).map_err(de::Error::custom)
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
 impl RunBody {
     /// The thread that a stateless run names.
     pub(crate) fn configured_thread(&self) -> Option<Result<ThreadId, String>> {

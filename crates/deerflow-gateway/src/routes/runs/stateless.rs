@@ -1,7 +1,7 @@
 //! Runs that bring their own thread, and several runs at once.
 
 use super::admit::admit;
-use super::body::{OnCompletionBody, RunBody};
+use super::body::{BatchBody, OnCompletionBody, RunBody};
 use super::follow::{Reader, locate, response};
 use super::join::Following;
 use super::manage::{Action, stop};
@@ -84,14 +84,14 @@ pub(super) async fn batch(
     caller: Caller,
     State(app): State<AppState>,
     headers: HeaderMap,
-    JsonList(bodies): JsonList<RunBody>,
+    JsonList(bodies): JsonList<BatchBody>,
 ) -> Result<Answer<Vec<Run>>, ApiError> {
     if bodies.len() > BATCH {
         let message = format!("List should have at most {BATCH} items");
         return Err(ApiError::invalid("too_long", json!(["body"]), message, Value::Null));
     }
     let mut runs = Vec::with_capacity(bodies.len());
-    for body in bodies {
+    for BatchBody(body) in bodies {
         runs.push(Run::of(admit_anywhere(&app, &caller, body, &headers).await?, None));
     }
     Ok(Answer(runs))
