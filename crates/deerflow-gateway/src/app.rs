@@ -79,7 +79,6 @@ impl Deref for AppState {
 }
 
 /// All routes. From the outside in: request id, security headers, faults, foreign origins, CSRF, who asks, the route.
-#[must_use]
 pub fn router(state: AppState) -> Router {
     let (api, document) = routes::api().split_for_parts();
     let mut router = Router::new()

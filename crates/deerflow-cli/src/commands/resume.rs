@@ -23,7 +23,7 @@ pub(crate) async fn resume(config: Option<PathBuf>, args: ResumeArgs) -> Result<
         Ok(started) => {
             let options = app.runs.last_options(&app.user, &thread_id).await.map_err(Failure::run)?;
             let output = args.output.as_deref();
-            Session { app: &app, thread_id, options, output, renderer, console }.go(started).await
+            Box::pin(Session { app: &app, thread_id, options, output, renderer, console }.go(started)).await
         }
         Err(failure) => Err(failure),
     };
@@ -41,7 +41,7 @@ async fn begin(
 ) -> Result<Started, Failure> {
     let answer = match answer {
         Some(text) => approve::from_flag(&questions(app, thread_id).await?, text).map_err(Failure::usage)?,
-        None => match app.runs.resume(&app.user, thread_id, true).await {
+        None => match Box::pin(app.runs.resume(&app.user, thread_id, true)).await {
             Ok(started) => return Ok(started),
             Err(RuntimeError::NeedsAnswer(_)) => {
                 let questions = questions(app, thread_id).await?;

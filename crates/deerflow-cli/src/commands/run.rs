@@ -57,7 +57,7 @@ pub(crate) async fn run(config: Option<PathBuf>, args: RunArgs) -> Result<(), Fa
         Ok(started) => {
             let console = interactive.then(Console::open).transpose().map_err(Failure::run)?;
             let output = args.output.as_deref();
-            Session { app: &app, thread_id, options, output, renderer, console }.go(started).await
+            Box::pin(Session { app: &app, thread_id, options, output, renderer, console }.go(started)).await
         }
         Err(error) => {
             uploads.remove(&app, &thread_id).await;

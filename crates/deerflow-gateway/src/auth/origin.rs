@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn pages_of_ours_are_known_behind_any_proxy() {
-        let cases: [(&[(&str, &str)], &str, bool); 14] = [
+        type Headers = [(&'static str, &'static str)];
+        let cases: [(&Headers, &str, bool); 14] = [
             (&[("host", "127.0.0.1:2026")], "http://127.0.0.1:2026", true),
             (&[("host", "127.0.0.1:2026")], "http://127.0.0.1:3000", false),
             (&[("host", "127.0.0.1:2026")], "http://evil.example", false),

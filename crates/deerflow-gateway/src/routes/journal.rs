@@ -184,7 +184,8 @@ async fn shown(
         let rows = app.store.journal_page(&caller.user_id, thread_id, query.clone()).await?;
         let (count, last) = (rows.len(), rows.last().map(|row| row.seq));
         found.extend(rows.into_iter().filter(|row| {
-            !hidden.hides(row) && !hiding::is_superseded(row) && !(for_people && hiding::is_machinery(row))
+            let unshown = for_people && hiding::is_machinery(row);
+            !(unshown || hidden.hides(row) || hiding::is_superseded(row))
         }));
         if found.len() > limit || count < PAGE as usize {
             break;

@@ -33,7 +33,7 @@ impl<S: RuntimeStore> Runs<S> {
         }
         let (inner, caller) = (self.0.clone(), caller.clone());
         // A task of its own: between admission and execution nobody may go away.
-        let created = self.0.tasks.spawn(async move { inner.create(&caller, request).await });
+        let created = self.0.tasks.spawn(async move { Box::pin(inner.create(&caller, request)).await });
         created.await.map_err(|error| StoreError::Database(format!("the admission ended abnormally: {error}")))?
     }
 }
