@@ -107,6 +107,7 @@ async fn a_shutdown_drains_and_hands_over() {
     let handed = process.create(say("t", "hi")).await;
     long.reached().await;
     let (runs, closing) = (process.runs.clone(), process.runs.clone());
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let shutdown = tokio::spawn(async move { closing.shutdown(Duration::from_secs(2)).await });
     short.open();
     shutdown.await.unwrap();
