@@ -10,10 +10,9 @@ mod source;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::routes::threads::not_foreign;
+use crate::routes::threads::{no_file, not_foreign};
 use axum::http::StatusCode;
 use deerflow_core::ThreadId;
-use deerflow_core::ports::ThreadRepo as _;
 use deerflow_sandbox::{Sandbox, SandboxError, ThreadPaths, USER_DATA, VirtualPath};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -56,13 +55,7 @@ async fn place(app: &AppState, caller: &Caller, id: &ThreadId, path: &str) -> Re
     let (user, thread) = (caller.user_id.as_str(), id.as_str());
     let paths = ThreadPaths::new(app.config.home(), user, thread).map_err(|error| ApiError::internal(&error))?;
     if !paths.user_data().exists() {
-        // Files may come before their thread does; where neither is, nothing tells it from somebody else's.
-        let known = app.store.thread(&caller.user_id, id).await?.is_some();
-        return Err(if known {
-            ApiError::not_found(format!("Artifact not found: {path}"))
-        } else {
-            ApiError::no_thread(id)
-        });
+        return Err(no_file(app, caller, id, format!("Artifact not found: {path}")).await);
     }
     let sandbox = app.harness.sandbox().acquire(user, thread).await.map_err(|error| ApiError::internal(&error))?;
     let path = sandbox.parse_path(&wanted).map_err(|error| told(error, path))?;

@@ -80,3 +80,13 @@ fn settable(metadata: Option<JsonMap>) -> JsonMap {
     metadata.retain(|key, _| !RESERVED.contains(&key.as_str()));
     metadata
 }
+
+/// What is told of a file that is not there. Files may come before their thread does; where neither is, nothing tells it from
+/// somebody else's.
+pub(super) async fn no_file(app: &AppState, caller: &Caller, id: &ThreadId, detail: String) -> ApiError {
+    match app.store.thread(&caller.user_id, id).await {
+        Ok(Some(_)) => ApiError::not_found(detail),
+        Ok(None) => ApiError::no_thread(id),
+        Err(error) => error.into(),
+    }
+}

@@ -59,7 +59,7 @@ async fn files_come_before_the_thread_and_are_listed() {
 
     let path = "/api/threads/t/uploads/a%20b%23.txt";
     assert_eq!(gateway.delete(path).await, (200, json!({"success": true, "message": "Deleted a b#.txt"})));
-    assert_eq!(gateway.delete(path).await, (404, json!({"detail": "File not found: a b#.txt"})));
+    assert_eq!(gateway.delete(path).await, (404, json!({"detail": "Thread t not found"})));
     for bad in ["..%2Fx", "%2e%2e%2fb.md", "a%5Cb", "x%00y"] {
         let (status, body) = gateway.delete(&format!("/api/threads/t/uploads/{bad}")).await;
         assert_eq!((status, &body["detail"]), (400, &json!("Invalid path")), "{bad}");

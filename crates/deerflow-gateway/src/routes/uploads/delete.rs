@@ -5,7 +5,7 @@ use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::Path;
-use crate::routes::threads::not_foreign;
+use crate::routes::threads::{no_file, not_foreign};
 use axum::Json;
 use axum::extract::State;
 use deerflow_core::ThreadId;
@@ -59,7 +59,7 @@ pub(super) async fn delete(
     });
     let removed = removed.await.map_err(|error| ApiError::internal(&error))?;
     if !removed.map_err(|error| ApiError::internal(&error))? {
-        return Err(ApiError::not_found(format!("File not found: {filename}")));
+        return Err(no_file(&app, &caller, &thread_id, format!("File not found: {filename}")).await);
     }
     Ok(Json(Gone { success: true, message: format!("Deleted {filename}") }))
 }
