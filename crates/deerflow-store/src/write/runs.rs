@@ -120,7 +120,14 @@ const TOUCH_THREAD: &str = "UPDATE threads SET status = $2, updated_at = $3 WHER
 const ADOPT: &str = "
     UPDATE runs SET epoch = epoch + 1, worker_id = $2, worker_label = $3, updated_at = $4, last_seq = NULL, error = NULL,
             stop_reason = NULL, lease_until = NULL, cancel_action = CASE WHEN status IN ('pending', 'running') THEN cancel_action END,
-            status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END
+            status = CASE status WHEN 'pending' THEN 'pending' ELSE 'running' END,
+            -- Who died wrote no sum.
+            usage = json_patch(usage, COALESCE((
+                SELECT json_object('input_tokens', SUM(u.input_tokens), 'output_tokens', SUM(u.output_tokens),
+                        'total_tokens', SUM(u.total_tokens),
+                        'input_token_details', iif(SUM(u.cache_read) > 0, json_object('cache_read', SUM(u.cache_read)), json('{}')))
+                    FROM run_usage u WHERE u.thread_key = runs.thread_key AND u.run_id = runs.run_id
+                    HAVING SUM(u.total_tokens) > runs.usage ->> '$.total_tokens'), '{}'))
         WHERE run_id = $1";
 
 pub(super) async fn adopt(

@@ -1,7 +1,11 @@
 //! Sums over runs.
 
-use crate::support::{fence, home, new_run, outcome, raw, thread_id};
-use deerflow_core::ports::{CallerUsage, DayUsage, ModelUsage, NewJournalRow, RunRepo as _, RunRow, UsageRepo as _};
+use crate::support::{Driver, fence, home, new_run, outcome, raw, thread_id, worker};
+use deerflow_core::ports::{
+    CallerUsage, DayUsage, ModelUsage, NewJournalRow, RunOutcome, RunRepo as _, RunRow, StepCommit, StepKind,
+    UsageRepo as _,
+};
+use deerflow_core::run::Next;
 use deerflow_core::{RunStatus, Usage, UserId};
 use deerflow_store::SqliteStore;
 use pretty_assertions::assert_eq;
@@ -30,6 +34,30 @@ async fn run(store: &SqliteStore, thread: &str, status: RunStatus, calls: Vec<Ne
     let row = store.admit(new_run(thread)).await.unwrap();
     store.finish(&fence(&row), outcome(status), calls).await.unwrap();
     row
+}
+
+/// Its process died with the sum of its tokens.
+#[tokio::test]
+async fn whoever_takes_a_run_over_goes_on_counting_where_it_stood() {
+    let home = home().await;
+    let mut run = Driver::admitted(&home.store, "t").await;
+    for calls in [vec![call("lead_agent", "m", 10, 1), call("middleware:title", "n", 4, 2)], vec![]] {
+        let commit = StepCommit { events: calls, ..run.commit(StepKind::Model, Next::Model, vec![]) };
+        run.send(&home.store, commit).await.unwrap();
+    }
+    let taken = home.store.adopt(run.run_id.as_ref().unwrap(), 1, &worker("beta")).await.unwrap();
+    let mut want = Usage::new(14, 3);
+    want.input_token_details.insert("cache_read".into(), 7);
+    assert_eq!(taken.usage, want);
+
+    // What its end wrote is more exact than the sum: it stays.
+    let mut whole = Usage::new(14, 3);
+    whole.output_token_details.insert("reasoning".into(), 2);
+    home.store
+        .finish(&fence(&taken), RunOutcome { usage: whole.clone(), ..outcome(RunStatus::Interrupted) }, vec![])
+        .await
+        .unwrap();
+    assert_eq!(home.store.adopt(&taken.run_id, 2, &worker("gamma")).await.unwrap().usage, whole);
 }
 
 #[tokio::test]
