@@ -1,6 +1,6 @@
 //! An uploaded file as clients see it.
 
-use crate::wire::encoded;
+use crate::shapes::encoded;
 use deerflow_core::ThreadId;
 use deerflow_sandbox::UPLOADS;
 use serde::Serialize;
@@ -8,37 +8,41 @@ use utoipa::ToSchema;
 
 /// An uploaded file.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct File {
+pub struct File {
     /// Its name in the uploads folder.
     #[schema(example = "report.pdf")]
-    pub(super) filename: String,
+    pub filename: String,
     /// Bytes.
-    pub(super) size: u64,
+    pub size: u64,
     /// The same as `virtual_path`.
-    path: String,
+    pub path: String,
     /// Where the agent finds it.
     #[schema(example = "/mnt/user-data/uploads/report.pdf")]
-    virtual_path: String,
+    pub virtual_path: String,
     /// Where clients find it.
-    artifact_url: String,
+    pub artifact_url: String,
     /// With its dot; absent for a name without one.
     #[schema(example = ".pdf")]
-    extension: Option<String>,
+    pub extension: Option<String>,
     /// Last change, in seconds since 1970.
-    modified: Option<f64>,
+    pub modified: Option<f64>,
     /// The name its sender gave it, when it is another.
-    original_filename: Option<String>,
+    pub original_filename: Option<String>,
     /// Name of the Markdown that was made of it.
-    markdown_file: Option<String>,
-    markdown_path: Option<String>,
-    markdown_virtual_path: Option<String>,
-    markdown_artifact_url: Option<String>,
+    pub markdown_file: Option<String>,
+    /// Where the agent finds it.
+    pub markdown_path: Option<String>,
+    /// The same.
+    pub markdown_virtual_path: Option<String>,
+    /// Where clients find it.
+    pub markdown_artifact_url: Option<String>,
     /// What its sender should know: why there is no Markdown, or what it lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) warning: Option<String>,
+    pub warning: Option<String>,
 }
 
 impl File {
+    /// A file of this name and size.
     pub(super) fn new(thread_id: &ThreadId, filename: String, size: u64) -> Self {
         let path = format!("{UPLOADS}/{filename}");
         let extension = filename.rfind('.').filter(|at| *at > 0).map(|at| filename[at..].to_owned());

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A path like `values.messages[-1].content`: keys by dots, list entries in brackets, negative ones from the end.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ExtractPath(Vec<Part>);
+pub struct ExtractPath(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -16,7 +16,7 @@ enum Part {
 
 impl ExtractPath {
     /// Reads a path; `None` when it is none.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         for piece in text.split('.') {
             let (key, mut indices) = piece.split_at(piece.find('[').unwrap_or(piece.len()));
@@ -34,12 +34,12 @@ impl ExtractPath {
     }
 
     /// Whether the path begins with this key.
-    pub(crate) fn is_in(&self, field: &str) -> bool {
+    pub fn is_in(&self, field: &str) -> bool {
         matches!(self.0.first(), Some(Part::Key(key)) if key == field)
     }
 
     /// What is there; `null` when nothing is.
-    pub(crate) fn find(&self, whole: &Value) -> Value {
+    pub fn find(&self, whole: &Value) -> Value {
         let step = |value: &'_ Value, part: &Part| -> Option<Value> {
             match part {
                 Part::Key(key) => value.get(key).cloned(),

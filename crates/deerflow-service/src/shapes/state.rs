@@ -12,73 +12,76 @@ use uuid::Uuid;
 
 /// Which checkpoint of which thread.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub(crate) struct CheckpointRef {
+pub struct CheckpointRef {
     /// The thread.
-    pub(crate) thread_id: String,
+    pub thread_id: String,
     /// Empty for the thread itself.
-    pub(crate) checkpoint_ns: String,
+    pub checkpoint_ns: String,
     /// The checkpoint.
-    pub(crate) checkpoint_id: String,
+    pub checkpoint_id: String,
     /// Always `null`.
-    pub(crate) checkpoint_map: Option<Value>,
+    pub checkpoint_map: Option<Value>,
 }
 
 /// A node that is still to run.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Task {
+pub struct Task {
     /// The same for as long as the checkpoint is the head.
-    id: String,
+    pub id: String,
     /// Name of the node.
-    name: String,
+    pub name: String,
     /// Always `null`: a task that failed has ended the run.
-    error: Option<String>,
+    pub error: Option<String>,
     /// What it asks a person.
-    interrupts: Vec<Question>,
-    checkpoint: Option<CheckpointRef>,
-    state: Option<Value>,
-    result: Option<Value>,
+    pub interrupts: Vec<Question>,
+    /// Always `null`.
+    pub checkpoint: Option<CheckpointRef>,
+    /// Always `null`.
+    pub state: Option<Value>,
+    /// Always `null`.
+    pub result: Option<Value>,
 }
 
 /// A question that waits for a person.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Question {
+pub struct Question {
     /// What is asked.
-    value: Value,
+    pub value: Value,
     /// Its id, 32 hexadecimal digits.
-    id: String,
+    pub id: String,
 }
 
 /// The state of a thread at a checkpoint.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct State {
+pub struct State {
     /// The channels.
     #[schema(value_type = Object)]
-    pub(crate) values: Value,
+    pub values: Value,
     /// Nodes that are still to run; empty when the last run is over.
-    pub(crate) next: Vec<String>,
+    pub next: Vec<String>,
     /// `source`, `step`, `parents`, and the run that made it.
     #[schema(value_type = Object)]
-    pub(crate) metadata: JsonMap,
+    pub metadata: JsonMap,
     /// Where it is. Also has the keys `id` and `ts`.
     #[schema(value_type = Object)]
-    pub(crate) checkpoint: Value,
+    pub checkpoint: Value,
     /// Id of the checkpoint.
-    pub(crate) checkpoint_id: String,
+    pub checkpoint_id: String,
     /// The one before.
-    pub(crate) parent_checkpoint: Option<CheckpointRef>,
+    pub parent_checkpoint: Option<CheckpointRef>,
     /// Id of the one before.
-    pub(crate) parent_checkpoint_id: Option<String>,
+    pub parent_checkpoint_id: Option<String>,
     /// ISO 8601; empty for the state before the first step.
-    pub(crate) created_at: String,
+    pub created_at: String,
     /// What is still to run.
-    pub(crate) tasks: Vec<Task>,
+    pub tasks: Vec<Task>,
     /// All their questions.
-    pub(crate) interrupts: Vec<Question>,
+    pub interrupts: Vec<Question>,
 }
 
 impl State {
     /// The state at a checkpoint; that of a thread before its first step when there is none.
-    pub(crate) fn new(thread_id: &ThreadId, namespace: &str, at: Option<&Checkpoint>) -> Self {
+    pub fn new(thread_id: &ThreadId, namespace: &str, at: Option<&Checkpoint>) -> Self {
         let Some(at) = at else { return Self::empty(thread_id, namespace) };
         let tasks = tasks(&at.id, at.next, &at.state);
         let created_at = iso(at.created_at);
@@ -116,7 +119,7 @@ impl State {
 }
 
 /// Id of the state before a thread's first step, which no commit made.
-pub(crate) fn before_first() -> String {
+pub(super) fn before_first() -> String {
     CheckpointId::empty().to_string()
 }
 
@@ -155,7 +158,7 @@ pub(crate) fn metadata(kind: StepKind, step: u64, run_id: Option<&RunId>) -> Jso
 }
 
 /// What is still to run after a checkpoint.
-pub(crate) fn tasks(id: &CheckpointId, next: Next, state: &ThreadState) -> Vec<Task> {
+pub(super) fn tasks(id: &CheckpointId, next: Next, state: &ThreadState) -> Vec<Task> {
     let task = |name: &str, interrupts: Vec<Question>| Task {
         id: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{id}/{name}").as_bytes()).to_string(),
         name: name.to_owned(),
@@ -185,7 +188,7 @@ pub(crate) fn tasks(id: &CheckpointId, next: Next, state: &ThreadState) -> Vec<T
 }
 
 /// Questions by the id of the task that asks.
-pub(crate) fn interrupts(at: &Checkpoint) -> JsonMap {
+pub(super) fn interrupts(at: &Checkpoint) -> JsonMap {
     let tasks = tasks(&at.id, at.next, &at.state).into_iter().filter(|task| !task.interrupts.is_empty());
     tasks.map(|task| (task.id, json!(task.interrupts))).collect()
 }

@@ -1,7 +1,6 @@
 //! What a client writes to a thread's state.
 
-use crate::error::ApiError;
-use axum::http::StatusCode;
+use crate::refusal::{Refusal, RefusalKind};
 use deerflow_core::{Channel, JsonMap, Message, StateUpdate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,13 +15,13 @@ const OF_THE_SERVER: [Channel; 2] = [Channel::Sandbox, Channel::ThreadData];
 /// # Errors
 /// 422 for an unknown channel (a text that clients know) or a value that does not fit (the usual list); 400 for a message that
 /// is none.
-pub(crate) fn state_update(values: JsonMap, place: &[&str]) -> Result<StateUpdate, ApiError> {
+pub fn state_update(values: JsonMap, place: &[&str]) -> Result<StateUpdate, Refusal> {
     let channel = |name: &String| serde_json::from_value::<Channel>(json!(name)).ok();
     let mut unknown: Vec<&str> = values.keys().filter(|name| channel(name).is_none()).map(String::as_str).collect();
     if !unknown.is_empty() {
         unknown.sort_unstable();
         let detail = format!("Unknown thread-state field(s): {}", unknown.join(", "));
-        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        return Err(Refusal::new(RefusalKind::Invalid, detail));
     }
     let (mut rest, mut messages) = (JsonMap::new(), Vec::new());
     let mut update = StateUpdate::none();
@@ -51,7 +50,7 @@ pub(crate) fn state_update(values: JsonMap, place: &[&str]) -> Result<StateUpdat
         let path: Vec<Value> = location(place).chain(at).collect();
         let input = path.get(place.len() + 1).and_then(Value::as_str).and_then(|name| shown.get(name));
         let input = input.cloned().unwrap_or_default();
-        ApiError::invalid("value_error", Value::Array(path), error.into_inner().to_string(), input)
+        Refusal::invalid("value_error", Value::Array(path), error.into_inner().to_string(), input)
     })?;
     update.messages = messages;
     update.remove = remove;
@@ -64,14 +63,14 @@ fn location(place: &[&str]) -> impl Iterator<Item = Value> {
 }
 
 /// One message or a list of them; a text is what a person says.
-fn read_messages(value: Value, place: &[&str]) -> Result<Vec<Arc<Message>>, ApiError> {
+fn read_messages(value: Value, place: &[&str]) -> Result<Vec<Arc<Message>>, Refusal> {
     let list = match value {
         Value::Array(list) => list,
         one => vec![one],
     };
     let read = |(index, value)| {
         super::message::parse(value).map(Arc::new).map_err(|reason| {
-            ApiError::bad_request(format!("Invalid message at {}.messages[{index}]: {reason}", place.join(".")))
+            Refusal::bad_request(format!("Invalid message at {}.messages[{index}]: {reason}", place.join(".")))
         })
     };
     list.into_iter().enumerate().map(read).collect()
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
 
-    fn read(values: Value) -> Result<StateUpdate, ApiError> {
+    fn read(values: Value) -> Result<StateUpdate, Refusal> {
         state_update(values.as_object().cloned().unwrap(), &["values"])
     }
 

@@ -1,7 +1,6 @@
 //! Files inside a `.skill` archive.
 
-use crate::error::ApiError;
-use axum::http::StatusCode;
+use crate::refusal::Refusal;
 use std::fs::File;
 use std::io::Read as _;
 use zip::ZipArchive;
@@ -19,9 +18,9 @@ pub(super) fn split(path: &str) -> Option<(&str, &str)> {
 }
 
 /// The bytes of a member: the one of exactly this name, else the first whose name ends with it. Blocks.
-pub(super) fn read(archive: File, size: u64, inner: &str, path: &str) -> Result<Vec<u8>, ApiError> {
-    let unreadable = || ApiError::bad_request(format!("Not a readable archive: {path}"));
-    let too_large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "The file in the archive is too large");
+pub(super) fn read(archive: File, size: u64, inner: &str, path: &str) -> Result<Vec<u8>, Refusal> {
+    let unreadable = || Refusal::bad_request(format!("Not a readable archive: {path}"));
+    let too_large = || Refusal::too_large("The file in the archive is too large");
     if size > ARCHIVE {
         return Err(too_large());
     }
@@ -34,10 +33,10 @@ pub(super) fn read(archive: File, size: u64, inner: &str, path: &str) -> Result<
                 == Some(true)
         })
     });
-    let Some(index) = index else { return Err(ApiError::not_found(format!("Artifact not found: {path}"))) };
+    let Some(index) = index else { return Err(Refusal::not_found(format!("Artifact not found: {path}"))) };
     let member = zip.by_index(index).map_err(|_| unreadable())?;
     if member.is_dir() {
-        return Err(ApiError::bad_request(format!("Path is not a file: {path}")));
+        return Err(Refusal::bad_request(format!("Path is not a file: {path}")));
     }
     let mut bytes = Vec::new();
     // What it unpacks to is counted: what an archive says of itself is only said.

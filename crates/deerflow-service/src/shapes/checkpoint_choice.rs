@@ -10,20 +10,20 @@ use serde_json::Value;
 ///
 /// An object without an id means the head.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct CheckpointChoice {
+pub struct CheckpointChoice {
     /// Id; the head when absent.
-    pub(crate) id: Option<CheckpointId>,
+    pub id: Option<CheckpointId>,
     /// Namespace of a sub-agent; empty for the thread itself.
-    pub(crate) namespace: String,
+    pub namespace: String,
 }
 
 impl CheckpointChoice {
     /// This checkpoint of the thread itself.
-    pub(crate) fn of(id: CheckpointId) -> Self {
+    pub fn of(id: CheckpointId) -> Self {
         Self { id: Some(id), namespace: String::new() }
     }
     /// Whether the state before the first step is meant.
-    pub(crate) fn is_before_first(&self) -> bool {
+    pub fn is_before_first(&self) -> bool {
         self.id.as_ref().is_some_and(|id| id.as_str() == before_first())
     }
 }

@@ -10,50 +10,50 @@ use utoipa::ToSchema;
 
 /// A run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Run {
+pub struct Run {
     /// Its id.
     #[schema(example = "6f8a2a4e-0b7f-4c0e-9b5e-0f4d9a3c7b10")]
-    pub(crate) run_id: String,
+    pub run_id: String,
     /// Its thread.
     #[schema(example = "my-thread")]
-    pub(crate) thread_id: String,
+    pub thread_id: String,
     /// The agent.
     #[schema(example = "lead_agent")]
-    pub(crate) assistant_id: String,
+    pub assistant_id: String,
     /// `pending`, `running`, `success`, `error`, `timeout` or `interrupted`.
     #[schema(example = "success")]
-    pub(crate) status: String,
+    pub status: String,
     /// What clients keep with it.
     #[schema(value_type = Object)]
-    pub(crate) metadata: JsonMap,
+    pub metadata: JsonMap,
     /// What it was created with; secrets are left out.
     #[schema(value_type = Object)]
-    pub(crate) kwargs: Value,
+    pub kwargs: Value,
     /// What was to happen if the thread had a live run.
     #[schema(example = "reject")]
-    pub(crate) multitask_strategy: String,
+    pub multitask_strategy: String,
     /// ISO 8601.
-    pub(crate) created_at: String,
+    pub created_at: String,
     /// ISO 8601.
-    pub(crate) updated_at: String,
+    pub updated_at: String,
     /// Tokens sent.
-    pub(crate) total_input_tokens: u64,
+    pub total_input_tokens: u64,
     /// Tokens received.
-    pub(crate) total_output_tokens: u64,
+    pub total_output_tokens: u64,
     /// Their sum.
-    pub(crate) total_tokens: u64,
+    pub total_tokens: u64,
     /// Model calls.
-    pub(crate) llm_call_count: u64,
+    pub llm_call_count: u64,
     /// Tokens of the lead agent.
-    pub(crate) lead_agent_tokens: u64,
+    pub lead_agent_tokens: u64,
     /// Tokens of sub-agents.
-    pub(crate) subagent_tokens: u64,
+    pub subagent_tokens: u64,
     /// Tokens of middlewares (titles, summaries, judgements).
-    pub(crate) middleware_tokens: u64,
+    pub middleware_tokens: u64,
     /// Messages it made.
-    pub(crate) message_count: u64,
+    pub message_count: u64,
     /// Which limit ended it, if one did.
-    pub(crate) stop_reason: Option<String>,
+    pub stop_reason: Option<String>,
 }
 
 /// The agent that a run has when none was named.
@@ -61,7 +61,7 @@ const LEAD: &str = "lead_agent";
 
 impl Run {
     /// The run of a row; `used` is what was counted of it.
-    pub(crate) fn of(row: RunRow, used: Option<&RunUsage>) -> Self {
+    pub fn of(row: RunRow, used: Option<&RunUsage>) -> Self {
         let facts = RunFacts::of(&row.options).unwrap_or_default();
         let agent = row.options.get("agent").and_then(Value::as_str);
         let callers = used.map(|used| used.by_caller).unwrap_or_default();

@@ -8,7 +8,7 @@ pub(super) fn media_type(name: &str, start: &[u8]) -> String {
 }
 
 /// Whether a browser would run what is in it, in the name of the site it comes from.
-pub(super) fn is_active(media_type: &str) -> bool {
+pub fn is_active(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or(media_type).trim();
     let known = ["text/html", "text/xml", "application/xml", "text/xsl", "application/xslt+xml", "message/rfc822"];
     known.contains(&essence) || essence.ends_with("+xml")

@@ -11,47 +11,47 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 /// Metadata key under which `true` pins a thread to the top of lists.
-pub(crate) const PINNED: &str = "deerflow_pinned";
+pub const PINNED: &str = "deerflow_pinned";
 
 /// A thread.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Thread {
+pub struct Thread {
     /// Its id.
     #[schema(example = "0b1b0b8e-52a1-4f1c-8a0e-0d8a2f6d7e11")]
-    pub(crate) thread_id: String,
+    pub thread_id: String,
     /// `idle`, `busy`, `interrupted` or `error`.
     #[schema(example = "idle")]
-    pub(crate) status: String,
+    pub status: String,
     /// ISO 8601.
     #[schema(example = "2026-04-27T03:19:46.511479+00:00")]
-    pub(crate) created_at: String,
+    pub created_at: String,
     /// ISO 8601.
     #[schema(example = "2026-04-27T03:19:46.511479+00:00")]
-    pub(crate) updated_at: String,
+    pub updated_at: String,
     /// What clients keep with it.
     #[schema(value_type = Object)]
-    pub(crate) metadata: JsonMap,
+    pub metadata: JsonMap,
     /// Its state, or a part of it.
     #[schema(value_type = Object)]
-    pub(crate) values: Value,
+    pub values: Value,
     /// Questions that wait for a person, by task.
     #[schema(value_type = Object)]
-    pub(crate) interrupts: Value,
+    pub interrupts: Value,
     /// What was asked for with `extract`, by its alias.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub(crate) extracted: Option<JsonMap>,
+    pub extracted: Option<JsonMap>,
 }
 
 impl Thread {
     /// A thread as lists show it: of its state, the title only.
-    pub(crate) fn listed(row: ThreadRow) -> Self {
+    pub fn listed(row: ThreadRow) -> Self {
         let values = row.title.as_ref().map_or_else(|| json!({}), |title| json!({"title": title}));
         Self::with_values(row, values)
     }
 
     /// A thread with these values.
-    pub(crate) fn with_values(row: ThreadRow, values: Value) -> Self {
+    pub fn with_values(row: ThreadRow, values: Value) -> Self {
         Self {
             thread_id: row.thread_id.to_string(),
             status: row.status,
@@ -65,7 +65,7 @@ impl Thread {
     }
 
     /// A thread with its whole state, `head`.
-    pub(crate) fn with_state(row: ThreadRow, head: Option<&Checkpoint>) -> Self {
+    pub fn with_state(row: ThreadRow, head: Option<&Checkpoint>) -> Self {
         let values = head.map_or_else(|| state_json(&ThreadState::default()), |head| state_json(&head.state));
         let mut thread = Self::with_values(row, values);
         if let Some(head) = head {

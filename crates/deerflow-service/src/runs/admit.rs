@@ -2,73 +2,74 @@
 
 use super::body::{CommandBody, IfNotExistsBody, OnDisconnectBody, RunBody, StrategyBody};
 use super::context;
-use crate::app::AppState;
-use crate::caller::Caller;
-use crate::error::ApiError;
-use crate::wire::state_update;
-use axum::http::{HeaderMap, StatusCode};
+use crate::refusal::{Refusal, RefusalKind};
+use crate::service::Service;
+use crate::shapes::state_update;
 use deerflow_core::ports::RunRow;
 use deerflow_core::{CheckpointId, JsonMap, StateUpdate, StoreError, ThreadId};
-use deerflow_runtime::{Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, RunFacts, RunInput};
+use deerflow_runtime::{Caller, Command, CreateError, CreateRun, MultitaskStrategy, OnDisconnect, RunFacts, RunInput};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Header by which a client says that two requests are one.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest delay of a run: a year.
 const MAX_DELAY: f64 = 365.0 * 24.0 * 3600.0;
 /// Keys of a configuration that are secrets, or say who asks.
 const PRIVATE: [&str; 4] = ["secrets", "auth_token", "langgraph_auth_user", "langgraph_auth_user_id"];
 
-/// Admits the run that a body describes.
-pub(super) async fn admit(
-    app: &AppState,
-    caller: &Caller,
-    thread_id: &ThreadId,
-    body: RunBody,
-    headers: &HeaderMap,
-    create_thread: bool,
-) -> Result<RunRow, ApiError> {
-    refuse_token(body.metadata.as_ref(), json!(["body", "metadata", "auth_token"]))?;
-    let config_metadata = body.config.as_ref().and_then(|config| config.metadata.as_ref());
-    refuse_token(config_metadata, json!(["body", "config", "metadata", "auth_token"]))?;
-    let options = context::options(&body)?;
-    if let Some(name) = &options.model
-        && !app.harness.models().names().contains(name)
-    {
-        return Err(ApiError::bad_request(format!("Model '{name}' is not in the configured model allowlist")));
+impl Service {
+    /// Admits the run that a body describes. `create_thread` makes the thread when there is none; otherwise the body says.
+    ///
+    /// # Errors
+    /// Not found: the thread, or the checkpoint; a conflict when the thread has a live run, or when the key was used for another
+    /// request; when the body does not fit.
+    pub async fn admit(
+        &self,
+        caller: &Caller,
+        thread_id: &ThreadId,
+        body: RunBody,
+        idempotency_key: Option<String>,
+        create_thread: bool,
+    ) -> Result<RunRow, Refusal> {
+        refuse_token(body.metadata.as_ref(), json!(["body", "metadata", "auth_token"]))?;
+        let config_metadata = body.config.as_ref().and_then(|config| config.metadata.as_ref());
+        refuse_token(config_metadata, json!(["body", "config", "metadata", "auth_token"]))?;
+        let options = context::options(&body)?;
+        if let Some(name) = &options.model
+            && !self.harness.models().entries().iter().any(|entry| entry.name == *name)
+        {
+            return Err(Refusal::bad_request(format!("Model '{name}' is not in the configured model allowlist")));
+        }
+        let checkpoint = checkpoint(&body, thread_id)?;
+        let facts = facts(&body);
+        let strategy = strategy(body.multitask_strategy);
+        let after = delay(body.after_seconds)?;
+        let create_thread = create_thread || body.if_not_exists == Some(IfNotExistsBody::Create);
+        let (input, command) = beginning(body.input, body.command)?;
+        let request = CreateRun {
+            command,
+            checkpoint,
+            options,
+            facts,
+            strategy,
+            after,
+            idempotency_key,
+            interrupt_before: body.interrupt_before.map(|nodes| nodes.0).unwrap_or_default(),
+            interrupt_after: body.interrupt_after.map(|nodes| nodes.0).unwrap_or_default(),
+            create_thread,
+            ..CreateRun::new(thread_id.clone(), input)
+        };
+        self.runs.create(caller, request).await.map_err(|error| refusal(error, thread_id))
     }
-    let checkpoint = checkpoint(&body, thread_id)?;
-    let facts = facts(&body);
-    let strategy = strategy(body.multitask_strategy);
-    let after = delay(body.after_seconds)?;
-    let create_thread = create_thread || body.if_not_exists == Some(IfNotExistsBody::Create);
-    let (input, command) = beginning(body.input, body.command)?;
-    let request = CreateRun {
-        command,
-        checkpoint,
-        options,
-        facts,
-        strategy,
-        after,
-        idempotency_key: idempotency_key(headers)?,
-        interrupt_before: body.interrupt_before.map(|nodes| nodes.0).unwrap_or_default(),
-        interrupt_after: body.interrupt_after.map(|nodes| nodes.0).unwrap_or_default(),
-        create_thread,
-        ..CreateRun::new(thread_id.clone(), input)
-    };
-    let asking = deerflow_runtime::Caller { user_id: caller.user_id.clone(), principal: caller.principal.clone() };
-    app.runs.create(&asking, request).await.map_err(|error| refusal(error, thread_id))
 }
 
-fn refuse_token(metadata: Option<&JsonMap>, place: Value) -> Result<(), ApiError> {
+fn refuse_token(metadata: Option<&JsonMap>, place: Value) -> Result<(), Refusal> {
     match metadata.is_some_and(|metadata| metadata.contains_key("auth_token")) {
-        true => Err(ApiError::invalid("value_error", place, "Secrets do not belong into metadata", Value::Null)),
+        true => Err(Refusal::invalid("value_error", place, "Secrets do not belong into metadata", Value::Null)),
         false => Ok(()),
     }
 }
 
-fn beginning(input: Option<Value>, command: Option<CommandBody>) -> Result<(RunInput, Command), ApiError> {
+fn beginning(input: Option<Value>, command: Option<CommandBody>) -> Result<(RunInput, Command), Refusal> {
     let CommandBody { resume, update, goto } = command.unwrap_or_default();
     let command = Command { goto: goto.map(node).transpose()?, update: update.map(writes).transpose()? };
     if let Some(answer) = resume {
@@ -85,17 +86,17 @@ fn beginning(input: Option<Value>, command: Option<CommandBody>) -> Result<(RunI
         }
         Some(other) => {
             let message = "Input should be a valid dictionary";
-            return Err(ApiError::invalid("dict_type", json!(["body", "input"]), message, other));
+            return Err(Refusal::invalid("dict_type", json!(["body", "input"]), message, other));
         }
     };
     Ok((input, command))
 }
 
 /// The node of a `goto`: one name, alone or in a list.
-fn node(goto: Value) -> Result<String, ApiError> {
+fn node(goto: Value) -> Result<String, Refusal> {
     let refused = |goto: Value| {
         let message = "Input should be the name of one node: `model`, `tools` or `__end__`";
-        ApiError::invalid("value_error", json!(["body", "command", "goto"]), message, goto)
+        Refusal::invalid("value_error", json!(["body", "command", "goto"]), message, goto)
     };
     match goto {
         Value::String(name) => Ok(name),
@@ -107,7 +108,7 @@ fn node(goto: Value) -> Result<String, ApiError> {
 }
 
 /// The writes of a `command`: an object, or pairs of channel and value.
-fn writes(update: Value) -> Result<StateUpdate, ApiError> {
+fn writes(update: Value) -> Result<StateUpdate, Refusal> {
     let fields = match update {
         Value::Array(pairs) => {
             let mut fields = Map::new();
@@ -116,7 +117,7 @@ fn writes(update: Value) -> Result<StateUpdate, ApiError> {
                     Some([Value::String(channel), value]) => _ = fields.insert(channel.clone(), value.clone()),
                     _ => {
                         let message = "Input should be pairs of channel and value";
-                        return Err(ApiError::invalid(
+                        return Err(Refusal::invalid(
                             "value_error",
                             json!(["body", "command", "update"]),
                             message,
@@ -130,35 +131,35 @@ fn writes(update: Value) -> Result<StateUpdate, ApiError> {
         Value::Object(fields) => fields,
         other => {
             let message = "Input should be a valid dictionary";
-            return Err(ApiError::invalid("dict_type", json!(["body", "command", "update"]), message, other));
+            return Err(Refusal::invalid("dict_type", json!(["body", "command", "update"]), message, other));
         }
     };
     state_update(fields, &["command", "update"])
 }
 
 /// The chosen checkpoint; a selector without an id chooses nothing.
-fn checkpoint(body: &RunBody, thread_id: &ThreadId) -> Result<Option<CheckpointId>, ApiError> {
+fn checkpoint(body: &RunBody, thread_id: &ThreadId) -> Result<Option<CheckpointId>, Refusal> {
     let selector = body.checkpoint.as_ref();
     if let Some(other) = selector.and_then(|selector| selector.thread_id.as_ref())
         && other != thread_id.as_str()
     {
-        return Err(ApiError::bad_request("The checkpoint belongs to another thread"));
+        return Err(Refusal::bad_request("The checkpoint belongs to another thread"));
     }
     if selector.and_then(|selector| selector.checkpoint_ns.as_deref()).is_some_and(|namespace| !namespace.is_empty()) {
-        return Err(ApiError::bad_request("A run can only begin at a checkpoint of the thread itself"));
+        return Err(Refusal::bad_request("A run can only begin at a checkpoint of the thread itself"));
     }
     let id = selector.and_then(|selector| selector.checkpoint_id.as_ref()).or(body.checkpoint_id.as_ref());
-    let missing = |id: &String| ApiError::not_found(format!("Checkpoint {id} not found"));
+    let missing = |id: &String| Refusal::not_found(format!("Checkpoint {id} not found"));
     id.map(|id| CheckpointId::parse(id.as_str()).map_err(|_| missing(id))).transpose()
 }
 
-fn delay(seconds: Option<f64>) -> Result<Duration, ApiError> {
+fn delay(seconds: Option<f64>) -> Result<Duration, Refusal> {
     match seconds {
         None => Ok(Duration::ZERO),
         Some(seconds) if (0.0..=MAX_DELAY).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         Some(seconds) => {
             let message = format!("Input should be between 0 and {MAX_DELAY}");
-            Err(ApiError::invalid("value_error", json!(["body", "after_seconds"]), message, json!(seconds)))
+            Err(Refusal::invalid("value_error", json!(["body", "after_seconds"]), message, json!(seconds)))
         }
     }
 }
@@ -216,34 +217,25 @@ fn public(part: &JsonMap) -> Value {
     Value::Object(shown.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    match value.to_str() {
-        Ok(key) => Ok(Some(key.to_owned())),
-        Err(_) => Err(ApiError::bad_request("The Idempotency-Key is not plain text")),
-    }
-}
-
 /// An error of the runtime in the words that clients know.
-fn refusal(error: CreateError, thread_id: &ThreadId) -> ApiError {
+#[must_use]
+pub fn refusal(error: CreateError, thread_id: &ThreadId) -> Refusal {
     match error {
         CreateError::Store(StoreError::NotFound { what: "thread", .. }) | CreateError::NoThread(_) => {
-            ApiError::no_thread(thread_id)
+            Refusal::no_thread(thread_id)
         }
         CreateError::Store(error) => error.into(),
-        CreateError::NoCheckpoint(id) => ApiError::not_found(format!("Checkpoint {id} not found")),
-        CreateError::Closed => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        CreateError::KeyReused(_) | CreateError::NotWaiting(_) => ApiError::conflict(error.to_string()),
+        CreateError::NoCheckpoint(id) => Refusal::not_found(format!("Checkpoint {id} not found")),
+        CreateError::Closed => Refusal::new(RefusalKind::Unavailable, error.to_string()),
+        CreateError::KeyReused(_) | CreateError::NotWaiting(_) => Refusal::conflict(error.to_string()),
         CreateError::BadOption { field, ref reason } => {
             let path: Vec<&str> = std::iter::once("body").chain(field.split('.')).collect();
-            ApiError::invalid("value_error", json!(path), reason.clone(), Value::Null)
+            Refusal::invalid("value_error", json!(path), reason.clone(), Value::Null)
         }
-        CreateError::NoInput(_) => {
-            ApiError::invalid("missing", json!(["body", "input"]), "Field required", Value::Null)
-        }
+        CreateError::NoInput(_) => Refusal::invalid("missing", json!(["body", "input"]), "Field required", Value::Null),
         CreateError::Lead(ref lead) => {
-            ApiError::invalid("value_error", json!(["body", "context"]), lead.to_string(), Value::Null)
+            Refusal::invalid("value_error", json!(["body", "context"]), lead.to_string(), Value::Null)
         }
-        CreateError::Runtime(ref runtime) => ApiError::internal(runtime),
+        CreateError::Runtime(ref runtime) => Refusal::internal(runtime),
     }
 }

@@ -3,7 +3,7 @@
 use deerflow_core::{JsonMap, ThreadId};
 use deerflow_runtime::StreamMode;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 /// A run to be created.
@@ -17,121 +17,121 @@ use utoipa::ToSchema;
     "stream_mode": ["values", "messages-tuple"],
     "context": {"thinking_enabled": true}
 }))]
-#[expect(dead_code, reason = "some options are accepted and described, though nothing hangs on them here")]
-pub(crate) struct RunBody {
+pub struct RunBody {
     /// `lead_agent`, or the name of a custom agent.
     #[schema(example = "lead_agent")]
-    pub(crate) assistant_id: Option<String>,
+    pub assistant_id: Option<String>,
     /// New messages under `messages`, and other channels of the state. Without input the run goes on where the thread stands.
     #[schema(value_type = Option<Object>)]
-    pub(crate) input: Option<Value>,
+    pub input: Option<Value>,
     /// Answers a question, writes to the state, or says where to go on.
-    pub(crate) command: Option<CommandBody>,
+    pub command: Option<CommandBody>,
     /// What clients keep with the run.
     #[schema(value_type = Option<Object>)]
-    pub(crate) metadata: Option<JsonMap>,
+    pub metadata: Option<JsonMap>,
     /// LangChain's `RunnableConfig`.
-    pub(crate) config: Option<ConfigBody>,
+    pub config: Option<ConfigBody>,
     /// Model and ways of working: `model_name`, `thinking_enabled`, `reasoning_effort`, `is_plan_mode` …
     #[schema(value_type = Option<Object>)]
-    pub(crate) context: Option<JsonMap>,
+    pub context: Option<JsonMap>,
     /// Where in the history to begin; wins over `checkpoint_id`.
-    pub(crate) checkpoint: Option<CheckpointBody>,
+    pub checkpoint: Option<CheckpointBody>,
     /// Where in the history to begin.
-    pub(crate) checkpoint_id: Option<String>,
+    pub checkpoint_id: Option<String>,
     /// Nodes before which the run stops: `model`, `tools`, or `"*"`.
-    pub(crate) interrupt_before: Option<Nodes>,
+    pub interrupt_before: Option<Nodes>,
     /// Nodes after which the run stops.
-    pub(crate) interrupt_after: Option<Nodes>,
+    pub interrupt_after: Option<Nodes>,
     /// What is streamed; `values` when absent.
     #[schema(value_type = Option<Vec<String>>)]
-    pub(crate) stream_mode: Option<Modes>,
+    pub stream_mode: Option<Modes>,
     /// Stream sub-agents too.
-    pub(crate) stream_subgraphs: Option<bool>,
+    pub stream_subgraphs: Option<bool>,
     /// Accepted: every stream here can be resumed.
-    pub(crate) stream_resumable: Option<bool>,
+    pub stream_resumable: Option<bool>,
     /// Whether the run ends when its reader goes away; `continue` when absent.
-    pub(crate) on_disconnect: Option<OnDisconnectBody>,
+    pub on_disconnect: Option<OnDisconnectBody>,
     /// What happens when the thread has a live run; `reject` when absent.
-    pub(crate) multitask_strategy: Option<StrategyBody>,
+    pub multitask_strategy: Option<StrategyBody>,
     /// What happens when there is no such thread; `create` for stateless runs.
-    pub(crate) if_not_exists: Option<IfNotExistsBody>,
+    pub if_not_exists: Option<IfNotExistsBody>,
     /// Address that is told of the end.
-    pub(crate) webhook: Option<String>,
+    pub webhook: Option<String>,
     /// Whether a thread made for a stateless run stays; `keep` when absent.
-    pub(crate) on_completion: Option<OnCompletionBody>,
+    pub on_completion: Option<OnCompletionBody>,
     /// Seconds to wait before the run begins.
     #[schema(minimum = 0)]
-    pub(crate) after_seconds: Option<f64>,
+    pub after_seconds: Option<f64>,
     /// Accepted: feedback is given through its own routes.
-    pub(crate) feedback_keys: Option<Vec<String>>,
+    pub feedback_keys: Option<Vec<String>>,
     /// Accepted: every step is durable before it is told.
     #[schema(value_type = Option<String>)]
-    pub(crate) durability: Option<Value>,
+    pub durability: Option<Value>,
     /// Accepted, as `durability`.
     #[schema(value_type = Option<bool>)]
-    pub(crate) checkpoint_during: Option<Value>,
+    pub checkpoint_during: Option<Value>,
     /// Accepted and ignored.
     #[schema(value_type = Option<Object>)]
-    pub(crate) langsmith_tracer: Option<Value>,
+    pub langsmith_tracer: Option<Value>,
     /// Accepted: an answer that fits no question is always refused.
-    pub(crate) strict_resume: Option<bool>,
+    pub strict_resume: Option<bool>,
 }
 
 /// Steers where a run begins.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CommandBody {
+pub struct CommandBody {
     /// Answer to the open questions.
     #[schema(value_type = Object)]
-    pub(crate) resume: Option<Value>,
+    pub resume: Option<Value>,
     /// Writes to the state: an object of channels, or a list of pairs.
     #[schema(value_type = Object)]
-    pub(crate) update: Option<Value>,
+    pub update: Option<Value>,
     /// Node to go on with.
     #[schema(value_type = Object)]
-    pub(crate) goto: Option<Value>,
+    pub goto: Option<Value>,
 }
 
 /// LangChain's `RunnableConfig`, as far as it means something here.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-pub(crate) struct ConfigBody {
+pub struct ConfigBody {
     /// Model turns, at most `max_recursion_limit` of the configuration.
     #[schema(value_type = Option<u32>)]
-    pub(crate) recursion_limit: Option<Value>,
+    pub recursion_limit: Option<Value>,
     /// As `context` of the run.
     #[schema(value_type = Option<Object>)]
-    pub(crate) configurable: Option<JsonMap>,
+    pub configurable: Option<JsonMap>,
     /// As `context` of the run.
     #[schema(value_type = Option<Object>)]
-    pub(crate) context: Option<JsonMap>,
+    pub context: Option<JsonMap>,
     /// What clients keep with the run.
     #[schema(value_type = Option<Object>)]
-    pub(crate) metadata: Option<JsonMap>,
+    pub metadata: Option<JsonMap>,
+    /// Anything else.
     #[serde(flatten)]
     #[schema(ignore)]
-    pub(crate) rest: JsonMap,
+    pub rest: JsonMap,
 }
 
 /// A place in a thread's history.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
-pub(crate) struct CheckpointBody {
+pub struct CheckpointBody {
     /// The thread; must be that of the run.
     #[schema(value_type = Option<String>)]
-    pub(crate) thread_id: Option<String>,
+    pub thread_id: Option<String>,
     /// Empty for the thread itself.
-    pub(crate) checkpoint_ns: Option<String>,
+    pub checkpoint_ns: Option<String>,
     /// The checkpoint; without it nothing is chosen.
-    pub(crate) checkpoint_id: Option<String>,
+    pub checkpoint_id: Option<String>,
     /// Accepted and ignored.
     #[schema(value_type = Option<Object>)]
-    pub(crate) checkpoint_map: Option<Value>,
+    pub checkpoint_map: Option<Value>,
 }
 
 /// Some nodes, or all of them.
 #[derive(Debug, Clone, PartialEq, ToSchema)]
 #[schema(value_type = Vec<String>)]
-pub(crate) struct Nodes(pub(crate) Vec<String>);
+pub struct Nodes(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Nodes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Nodes {
 
 /// One stream mode, or several.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Modes(pub(crate) Vec<StreamMode>);
+pub struct Modes(pub Vec<StreamMode>);
 
 impl<'de> Deserialize<'de> for Modes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -156,7 +156,11 @@ impl<'de> Deserialize<'de> for Modes {
     }
 }
 
-pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+/// A text or a list of texts, as clients write options.
+///
+/// # Errors
+/// For anything else.
+pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Visitor;
     impl<'de> de::Visitor<'de> for Visitor {
         type Value = Vec<String>;
@@ -180,42 +184,54 @@ pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 /// What happens when a reader goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum OnDisconnectBody {
+pub enum OnDisconnectBody {
+    /// The run is stopped, its steps kept.
     Cancel,
+    /// The run goes on.
     Continue,
 }
 
 /// What happens when the thread has a live run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum StrategyBody {
+pub enum StrategyBody {
+    /// The new run is refused.
     Reject,
+    /// The live run is stopped, its steps kept.
     Interrupt,
+    /// The live run is taken back.
     Rollback,
+    /// The new run waits.
     Enqueue,
 }
 
 /// What happens when there is no such thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum IfNotExistsBody {
+pub enum IfNotExistsBody {
+    /// It is made.
     Create,
+    /// Not found.
     Reject,
 }
 
 /// What becomes of the thread of a stateless run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum OnCompletionBody {
+pub enum OnCompletionBody {
+    /// It is deleted.
     Delete,
+    /// It stays.
     Keep,
+    /// It stays.
     Complete,
+    /// It stays.
     Continue,
 }
 
 /// A run of a batch. The JavaScript client leaves the names of its own options in it: `assistantId` is `assistant_id`.
 #[derive(Debug)]
-pub(crate) struct BatchBody(pub(crate) RunBody);
+pub struct BatchBody(pub RunBody);
 
 impl<'de> Deserialize<'de> for BatchBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -242,9 +258,55 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
+impl From<&str> for RunBody {
+    fn from(text: &str) -> Self {
+        Self::say(text)
+    }
+}
+
+impl From<String> for RunBody {
+    fn from(text: String) -> Self {
+        Self::say(text)
+    }
+}
+
 impl RunBody {
+    /// A run that answers what a person says.
+    #[must_use]
+    pub fn say(text: impl Into<String>) -> Self {
+        let message = json!({"type": "human", "content": text.into()});
+        Self { input: Some(json!({"messages": [message]})), ..Self::default() }
+    }
+
+    /// A run that goes on with the answer to the open questions: one for all, or an object from question id to answer.
+    #[must_use]
+    pub fn answer(answer: Value) -> Self {
+        let command = CommandBody { resume: Some(answer), ..CommandBody::default() };
+        Self { command: Some(command), ..Self::default() }
+    }
+
+    /// Sets a key of the context: `model_name`, `thinking_enabled`, `is_plan_mode` …
+    #[must_use]
+    pub fn with_context(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.context.get_or_insert_default().insert(key.into(), value.into());
+        self
+    }
+
+    /// Whether it says which model is to answer.
+    #[must_use]
+    pub fn names_model(&self) -> bool {
+        let config = self.config.as_ref();
+        let layers = [
+            self.context.as_ref(),
+            config.and_then(|config| config.context.as_ref()),
+            config.and_then(|config| config.configurable.as_ref()),
+        ];
+        layers.into_iter().flatten().filter_map(|layer| layer.get("model_name")).any(|name| !name.is_null())
+    }
+
     /// The thread that a stateless run names.
-    pub(crate) fn configured_thread(&self) -> Option<Result<ThreadId, String>> {
+    #[must_use]
+    pub fn configured_thread(&self) -> Option<Result<ThreadId, String>> {
         let config = self.config.as_ref()?;
         let id = config.configurable.as_ref()?.get("thread_id")?.as_str()?;
         Some(ThreadId::parse(id).map_err(|error| error.to_string()))

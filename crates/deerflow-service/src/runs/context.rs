@@ -3,7 +3,7 @@
 //! A client's context is distrusted: only the keys named here are read, and who asks is never one of them.
 
 use super::body::{ConfigBody, RunBody};
-use crate::error::ApiError;
+use crate::refusal::Refusal;
 use deerflow_core::JsonMap;
 use deerflow_harness::LeadOptions;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const LEAD: &str = "lead_agent";
 /// Options of a run.
 ///
 /// `context` wins over `config.context`, which wins over `config.configurable`.
-pub(super) fn options(body: &RunBody) -> Result<LeadOptions, ApiError> {
+pub(super) fn options(body: &RunBody) -> Result<LeadOptions, Refusal> {
     let config = body.config.as_ref();
     let context = Context {
         layers: [
@@ -34,7 +34,7 @@ pub(super) fn options(body: &RunBody) -> Result<LeadOptions, ApiError> {
     let effort = context.text("reasoning_effort")?.filter(|effort| !effort.is_empty()).map(str::to_owned);
     if let Some(effort) = effort.as_deref().filter(|effort| !EFFORTS.contains(effort)) {
         let message = format!("Input should be one of {}", EFFORTS.join(", "));
-        return Err(ApiError::invalid(
+        return Err(Refusal::invalid(
             "literal_error",
             json!(["body", "context", "reasoning_effort"]),
             message,
@@ -61,7 +61,7 @@ fn turns(config: Option<&ConfigBody>) -> u32 {
 }
 
 /// An assistant's id as the name of a custom agent; `None` is the lead agent.
-fn agent_name(id: &str) -> Result<Option<String>, ApiError> {
+fn agent_name(id: &str) -> Result<Option<String>, Refusal> {
     let name = id.to_lowercase().replace('_', "-");
     if id == LEAD || id.is_empty() || name == "lead-agent" {
         return Ok(None);
@@ -70,7 +70,7 @@ fn agent_name(id: &str) -> Result<Option<String>, ApiError> {
         return Ok(Some(name));
     }
     let message = "Input should be `lead_agent` or the name of an agent: letters, digits and -";
-    Err(ApiError::invalid("value_error", json!(["body", "assistant_id"]), message, json!(id)))
+    Err(Refusal::invalid("value_error", json!(["body", "assistant_id"]), message, json!(id)))
 }
 
 struct Context<'a> {
@@ -83,11 +83,11 @@ impl<'a> Context<'a> {
         found.into_iter().find(|(_, value)| !value.is_null())
     }
 
-    fn text(&self, key: &str) -> Result<Option<&'a str>, ApiError> {
+    fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
         self.typed(key, Value::as_str, "string_type", "Input should be a valid string")
     }
 
-    fn flag(&self, key: &str) -> Result<Option<bool>, ApiError> {
+    fn flag(&self, key: &str) -> Result<Option<bool>, Refusal> {
         self.typed(key, Value::as_bool, "bool_type", "Input should be a valid boolean")
     }
 
@@ -97,10 +97,10 @@ impl<'a> Context<'a> {
         read: impl Fn(&'a Value) -> Option<T>,
         kind: &str,
         message: &str,
-    ) -> Result<Option<T>, ApiError> {
+    ) -> Result<Option<T>, Refusal> {
         let Some((place, value)) = self.find(key) else { return Ok(None) };
         let path: Vec<&str> = std::iter::once("body").chain(place.split('.')).chain([key]).collect();
-        read(value).map(Some).ok_or_else(|| ApiError::invalid(kind, json!(path), message, value.clone()))
+        read(value).map(Some).ok_or_else(|| Refusal::invalid(kind, json!(path), message, value.clone()))
     }
 }
 
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
 mod tests {
     use super::*;
 
-    fn of(body: Value) -> Result<LeadOptions, ApiError> {
+    fn of(body: Value) -> Result<LeadOptions, Refusal> {
         options(&serde_json::from_value(body).unwrap())
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 ///
 /// In a query the key may be repeated, and names may be parted by commas.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Select(Vec<String>);
+pub struct Select(Vec<String>);
 
 impl<'de> Deserialize<'de> for Select {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for Select {
 
 impl Select {
     /// What is left of an object.
-    pub(crate) fn of(&self, whole: Value) -> Value {
+    pub fn of(&self, whole: Value) -> Value {
         let Value::Object(mut whole) = whole else { return whole };
         if self.0.is_empty() {
             return Value::Object(whole);

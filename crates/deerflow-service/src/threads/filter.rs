@@ -1,19 +1,19 @@
 //! What threads can be found by.
 
-use crate::error::ApiError;
+use crate::refusal::Refusal;
 use deerflow_core::JsonMap;
 use serde_json::{Value, json};
 
 /// Checks a filter on metadata: keys of letters, digits, `_` and `-`, values that are no lists and no objects, and whole
 /// numbers of 64 bits.
-pub(super) fn checked(metadata: Option<JsonMap>) -> Result<JsonMap, ApiError> {
+pub(super) fn checked(metadata: Option<JsonMap>) -> Result<JsonMap, Refusal> {
     let metadata = metadata.unwrap_or_default();
     for (key, value) in &metadata {
         let place = || json!(["body", "metadata", key]);
         let is_name = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         if !is_name {
             let message = "A filter key should be of the characters A-Z a-z 0-9 _ -";
-            return Err(ApiError::invalid("value_error", place(), message, json!(key)));
+            return Err(Refusal::invalid("value_error", place(), message, json!(key)));
         }
         let fits = match value {
             Value::Number(number) => number.is_i64() || number.is_f64(),
@@ -22,7 +22,7 @@ pub(super) fn checked(metadata: Option<JsonMap>) -> Result<JsonMap, ApiError> {
         };
         if !fits {
             let message = "A filter value should be null, a boolean, a number of 64 bits or a string";
-            return Err(ApiError::invalid("value_error", place(), message, value.clone()));
+            return Err(Refusal::invalid("value_error", place(), message, value.clone()));
         }
     }
     Ok(metadata)

@@ -1,7 +1,7 @@
 //! Times as clients read them.
 
 /// ISO 8601 in UTC with microseconds and offset, `2026-04-27T03:19:46.511479+00:00`; empty when it is no time.
-pub(crate) fn iso(micros: i64) -> String {
+pub fn iso(micros: i64) -> String {
     jiff::Timestamp::from_microsecond(micros)
         .map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string())
         .unwrap_or_default()
