@@ -89,6 +89,7 @@ fn open(files: &Arc<ThreadFiles>, virtual_path: &VirtualPath, path: &str) -> Res
                 // Reading all of a large file for each of its ranges would cost more than it tells.
                 hex(&Sha256::digest(format!("{}-{}", stat.modified_ms, stat.size)))[..32].to_owned()
             };
+            file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
             Ok(Artifact {
                 media_type: media_type(&name, &start),
                 name,
