@@ -20,7 +20,7 @@ pub use models::{Model, Models, Switch};
 pub use refusal::{Refusal, RefusalKind};
 pub use runs::{
     BatchBody, CheckpointBody, CommandBody, ConfigBody, Frames, IfNotExistsBody, Modes, Nodes, OnCompletionBody,
-    OnDisconnectBody, Reader, RunBody, RunQuery, StrategyBody, one_or_many, refusal,
+    OnDisconnectBody, Reader, RunBody, RunQuery, StrategyBody, one_or_many,
 };
 pub use service::{Service, Store};
 pub use shapes::{

@@ -6,7 +6,6 @@ mod context;
 mod follow;
 mod manage;
 
-pub use admit::refusal;
 pub use body::{
     BatchBody, CheckpointBody, CommandBody, ConfigBody, IfNotExistsBody, Modes, Nodes, OnCompletionBody,
     OnDisconnectBody, RunBody, StrategyBody, one_or_many,

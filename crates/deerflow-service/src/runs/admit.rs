@@ -218,8 +218,7 @@ fn public(part: &JsonMap) -> Value {
 }
 
 /// An error of the runtime in the words that clients know.
-#[must_use]
-pub fn refusal(error: CreateError, thread_id: &ThreadId) -> Refusal {
+fn refusal(error: CreateError, thread_id: &ThreadId) -> Refusal {
     match error {
         CreateError::Store(StoreError::NotFound { what: "thread", .. }) | CreateError::NoThread(_) => {
             Refusal::no_thread(thread_id)

@@ -4,8 +4,9 @@ use super::DeerFlowClient;
 use crate::assembly::{self, AssemblyError};
 use crate::children;
 use deerflow_config::{Config, ConfigError, Loader};
-use deerflow_core::{Principal, StoreError, UserId};
+use deerflow_core::{ChatModel, Principal, StoreError, UserId};
 use deerflow_documents::Converter;
+use deerflow_harness::ModelCatalogue;
 use deerflow_runtime::{Bridge, Caller, Runs, RunsConfig, WorkerError, WorkerLock};
 use deerflow_sandbox::{ProviderKind, SandboxConfig, SandboxProvider};
 use deerflow_service::Service;
@@ -55,6 +56,7 @@ pub struct ClientBuilder {
     home: Option<PathBuf>,
     set: Vec<(String, String)>,
     model: Option<String>,
+    chat_models: Vec<Arc<dyn ChatModel>>,
     sandbox: Option<Arc<dyn SandboxProvider>>,
     user: Option<(UserId, Principal)>,
 }
@@ -90,6 +92,12 @@ impl ClientBuilder {
         self.model = Some(name.into());
         self
     }
+    /// A model that the program brings, named as its `info` says; the first one answers when a run names none.
+    #[must_use]
+    pub fn chat_model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        self.chat_models.push(model);
+        self
+    }
     /// The computer of the threads, in place of the configured one.
     #[must_use]
     pub fn sandbox(mut self, sandbox: Arc<dyn SandboxProvider>) -> Self {
@@ -118,9 +126,10 @@ impl ClientBuilder {
             None => assembly::sandbox(&config).await.map_err(AssemblyError::from)?,
         };
         let converter = if children::answers() { assembly::converter()? } else { Converter::default() };
+        let models = self.chat_models.into_iter().fold(assembly::models(&config), ModelCatalogue::with_model);
         let lock = WorkerLock::acquire(config.home())?;
         let store = assembly::open_store(&config).await.map_err(AssemblyError::from)?;
-        let harness = assembly::harness_with(config.clone(), &store, sandbox, converter);
+        let harness = assembly::harness_with(config.clone(), &store, models, sandbox, converter);
         if let Some(name) = &self.model
             && !harness.models().entries().iter().any(|entry| entry.name == *name)
         {
