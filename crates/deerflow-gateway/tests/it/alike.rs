@@ -190,6 +190,29 @@ async fn stopping_a_run_is_the_same() {
     assert_eq!(heard.of("unknown run")["error"]["status"], 404);
 }
 
+async fn pausing(driver: &impl Driver) -> Transcript {
+    let mut heard = Transcript::default();
+    driver.model().push(Turn::calls([call("ls", json!({"path": "/mnt/user-data"})).id("c1")]));
+    let mut body = say("What is there?");
+    body["interrupt_before"] = json!(["tools"]);
+    heard.note("paused", driver.stream("pause", body).await);
+    heard.note("waits", driver.state("pause").await);
+    heard.note("thread", driver.thread("pause").await);
+    driver.model().push(Turn::text("Three folders."));
+    heard.note("on", driver.wait("pause", json!({"assistant_id": "lead_agent", "input": null})).await);
+    heard.note("no question", driver.wait("pause", json!({"command": {"resume": "yes"}})).await);
+    heard
+}
+
+#[tokio::test]
+async fn pausing_and_going_on_are_the_same() {
+    let heard = alike!(pausing);
+    assert_eq!(heard.of("waits")["ok"]["next"], json!(["tools"]));
+    assert_eq!(heard.of("thread")["ok"]["status"], "interrupted");
+    assert_eq!(heard.of("on")["ok"]["messages"].as_array().unwrap().last().unwrap()["content"], "Three folders.");
+    assert_eq!(heard.of("no question")["error"]["status"], 409);
+}
+
 async fn refusals(driver: &impl Driver) -> Transcript {
     let mut heard = Transcript::default();
     let mut only_old = say("x");
