@@ -13,15 +13,13 @@ use axum::{Router, http::header};
 use deerflow_config::Config;
 use deerflow_harness::Harness;
 use deerflow_runtime::Runs;
-use deerflow_store::SqliteStore;
+use deerflow_service::Service;
+pub use deerflow_service::Store;
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
-
-/// The database. Handlers use it through the ports only, so that another one can stand here.
-pub type Store = SqliteStore;
 
 /// What the server is made of.
 pub struct AppParts {
@@ -46,6 +44,8 @@ pub struct AppState(Arc<Shared>);
 /// The parts, and what the server keeps of itself.
 pub struct Shared {
     parts: AppParts,
+    /// What routes share with programs that embed DeerFlow.
+    pub(crate) service: Service,
     pub(crate) metrics: Arc<Metrics>,
     /// What goes on after its request was answered.
     pub(crate) background: TaskTracker,
@@ -62,7 +62,13 @@ impl AppState {
     /// State over these parts.
     #[must_use]
     pub fn new(parts: AppParts) -> Self {
-        Self(Arc::new(Shared { parts, metrics: Arc::default(), background: TaskTracker::new() }))
+        let service = Service {
+            config: parts.config.clone(),
+            store: parts.store.clone(),
+            harness: parts.harness.clone(),
+            runs: parts.runs.clone(),
+        };
+        Self(Arc::new(Shared { parts, service, metrics: Arc::default(), background: TaskTracker::new() }))
     }
     /// Limits of the server.
     #[must_use]

@@ -22,6 +22,11 @@ impl Caller {
         Self { user_id: UserId::local(), principal }
     }
 
+    /// The same for the runtime.
+    pub(crate) fn asking(&self) -> deerflow_runtime::Caller {
+        deerflow_runtime::Caller { user_id: self.user_id.clone(), principal: self.principal.clone() }
+    }
+
     /// Whether this user administers the installation.
     #[must_use]
     pub fn is_admin(&self) -> bool {

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use deerflow_core::StoreError;
+use deerflow_service::Refusal;
 use serde_json::{Value, json};
 
 /// A refusal, as status and `{"detail": …}`.
@@ -66,23 +67,16 @@ impl ApiError {
     }
 }
 
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let status = StatusCode::from_u16(refusal.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, detail: refusal.detail }
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        match &error {
-            StoreError::NotFound { what: "thread", id } => Self::no_thread(id),
-            StoreError::NotFound { what: "run", id } => Self::not_found(format!("Run {id} not found")),
-            StoreError::NotFound { what: "checkpoint", id } => Self::not_found(format!("Checkpoint {id} not found")),
-            StoreError::NotFound { .. } => Self::not_found(error.to_string()),
-            StoreError::ThreadBusy { thread_id, .. } => {
-                Self::conflict(format!("Thread {thread_id} already has an active run"))
-            }
-            StoreError::ModeMismatch { .. } | StoreError::Exists { .. } => Self::conflict(error.to_string()),
-            StoreError::BadInput { field, reason } => {
-                Self::invalid("value_error", json!(["body", field]), reason, Value::Null)
-            }
-            StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "The server's disk is full"),
-            _ => Self::internal(&error),
-        }
+        Refusal::from(error).into()
     }
 }
 

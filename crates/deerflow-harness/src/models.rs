@@ -58,7 +58,7 @@ pub struct ModelEntry {
     pub display_name: Option<String>,
     /// What it is good for.
     pub description: Option<String>,
-    /// `config.yaml`, `environment` or `built in`.
+    /// `config.yaml`, `environment`, `program` or `built in`.
     pub source: &'static str,
     /// Why it cannot be used.
     pub unusable: Option<String>,
@@ -77,6 +77,8 @@ pub struct ModelEntry {
 
 /// The models there are to choose from.
 pub struct ModelCatalogue {
+    /// Models that the program brought.
+    own: Vec<Arc<dyn ChatModel>>,
     profiles: Vec<ModelProfile>,
     source: &'static str,
     env: Env,
@@ -91,9 +93,20 @@ impl ModelCatalogue {
     pub fn new(configured: &ModelsSection, env: Env) -> Self {
         if configured.0.is_empty() {
             let profiles = deerflow_models::models_from_env(&|name| env(name));
-            return Self { profiles, source: "environment", env };
+            return Self { own: Vec::new(), profiles, source: "environment", env };
         }
-        Self { profiles: configured.0.clone(), source: "config.yaml", env }
+        Self { own: Vec::new(), profiles: configured.0.clone(), source: "config.yaml", env }
+    }
+
+    /// With a model that the program brings, named as its [`info`](ChatModel::info) says. It comes before all others: it takes
+    /// the place of a configured one of its name, and the first one answers when none is asked for.
+    #[must_use]
+    pub fn with_model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        let name = &model.info().name;
+        self.profiles.retain(|profile| profile.name != *name);
+        self.own.retain(|own| own.info().name != *name);
+        self.own.push(model);
+        self
     }
 
     /// The model of this name, or the default: the first that can be used, or the offline one when there is none at all.
@@ -101,12 +114,15 @@ impl ModelCatalogue {
     /// # Errors
     /// [`ModelChoiceError`].
     pub fn get(&self, name: Option<&str>) -> Result<Arc<dyn ChatModel>, ModelChoiceError> {
+        if let Some(model) = self.own.iter().find(|own| name.is_none_or(|name| own.info().name == name)) {
+            return Ok(model.clone());
+        }
         let profile = match name {
             Some(name) => match self.profiles.iter().find(|p| p.name == name) {
                 Some(profile) => profile,
                 None if name == OFFLINE => return Ok(Arc::new(OfflineModel::new())),
                 None => {
-                    let mut known: Vec<String> = self.profiles.iter().map(|p| p.name.clone()).collect();
+                    let mut known = self.own_and_configured();
                     known.push(OFFLINE.to_owned());
                     let nearest = deerflow_config::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
                     return Err(ModelChoiceError::Unknown { name: name.to_owned(), nearest, known });
@@ -147,33 +163,48 @@ impl ModelCatalogue {
     /// Names of the models, in order; the offline one's when there is no other.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let names: Vec<String> = self.profiles.iter().map(|p| p.name.clone()).collect();
+        let names = self.own_and_configured();
         if names.is_empty() { vec![OFFLINE.to_owned()] } else { names }
+    }
+
+    fn own_and_configured(&self) -> Vec<String> {
+        let own = self.own.iter().map(|own| own.info().name.clone());
+        own.chain(self.profiles.iter().map(|profile| profile.name.clone())).collect()
     }
 
     /// Every model, the default one marked.
     #[must_use]
     pub fn entries(&self) -> Vec<ModelEntry> {
         let default = self.profiles.iter().position(|p| p.unusable().is_none()).unwrap_or(0);
-        let mut entries: Vec<ModelEntry> = self
-            .profiles
-            .iter()
-            .enumerate()
-            .map(|(at, p)| ModelEntry {
-                name: p.name.clone(),
-                provider: p.provider().map_or_else(|_| p.use_.clone(), |p| p.dialect().to_owned()),
-                model: p.model.clone(),
-                display_name: p.display_name.clone(),
-                description: p.description.clone(),
-                source: self.source,
-                unusable: p.unusable(),
-                default: at == default,
-                supports_vision: p.supports_vision,
-                supports_thinking: p.supports_thinking,
-                supports_reasoning_effort: p.supports_reasoning_effort,
-                pricing: p.pricing.clone(),
-            })
-            .collect();
+        let own = self.own.iter().map(|own| own.info()).enumerate().map(|(at, info)| ModelEntry {
+            name: info.name.clone(),
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+            display_name: None,
+            description: None,
+            source: "program",
+            unusable: None,
+            default: at == 0,
+            supports_vision: info.supports_vision,
+            supports_thinking: info.supports_thinking,
+            supports_reasoning_effort: false,
+            pricing: None,
+        });
+        let configured = self.profiles.iter().enumerate().map(|(at, p)| ModelEntry {
+            name: p.name.clone(),
+            provider: p.provider().map_or_else(|_| p.use_.clone(), |p| p.dialect().to_owned()),
+            model: p.model.clone(),
+            display_name: p.display_name.clone(),
+            description: p.description.clone(),
+            source: self.source,
+            unusable: p.unusable(),
+            default: at == default && self.own.is_empty(),
+            supports_vision: p.supports_vision,
+            supports_thinking: p.supports_thinking,
+            supports_reasoning_effort: p.supports_reasoning_effort,
+            pricing: p.pricing.clone(),
+        });
+        let mut entries: Vec<ModelEntry> = own.chain(configured).collect();
         if !entries.iter().any(|e| e.name == OFFLINE) {
             entries.push(ModelEntry {
                 name: OFFLINE.to_owned(),
@@ -183,7 +214,7 @@ impl ModelCatalogue {
                 description: Some("built in: extracts by rules, no network, no key".to_owned()),
                 source: "built in",
                 unusable: None,
-                default: self.profiles.is_empty(),
+                default: self.profiles.is_empty() && self.own.is_empty(),
                 supports_vision: false,
                 supports_thinking: false,
                 supports_reasoning_effort: false,
@@ -212,6 +243,21 @@ mod tests {
         let names = |name: &str| catalogue.fallbacks(name).iter().map(|m| m.info().name.clone()).collect::<Vec<_>>();
         assert_eq!(names("a"), ["c", "d", "offline"]);
         assert_eq!(names("d"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_model_of_the_program_comes_first() {
+        let configured = json!([
+            {"name": "a", "use": "openai", "model": "x", "api_key": "k"},
+            {"name": "offline", "use": "openai", "model": "y", "api_key": "k"}
+        ]);
+        let catalogue = ModelCatalogue::new(&serde_json::from_value(configured).unwrap(), Arc::new(|_| None));
+        let catalogue = catalogue.with_model(Arc::new(OfflineModel::new()));
+        assert_eq!(catalogue.get(None).unwrap().info().name, "offline");
+        assert_eq!(catalogue.get(Some("a")).unwrap().info().name, "a");
+        assert_eq!(catalogue.names(), ["offline", "a"]);
+        let shown: Vec<_> = catalogue.entries().into_iter().map(|e| (e.name, e.source, e.default)).collect();
+        assert_eq!(shown, [("offline".into(), "program", true), ("a".into(), "config.yaml", false)]);
     }
 
     #[test]

@@ -106,7 +106,19 @@ pub fn converter() -> Result<Converter, AssemblyError> {
 pub async fn harness(config: Arc<Config>, store: &Arc<SqliteStore>) -> Result<Arc<Harness>, AssemblyError> {
     let sandbox = sandbox(&config).await?;
     let models = models(&config);
-    let tools = BuiltinTools::new(sandbox.clone(), ToolLimits::from(&*config.section::<SandboxConfig>()), converter()?);
+    Ok(harness_with(config, store, models, sandbox, converter()?))
+}
+
+/// The harness over these models and this sandbox, with this converter of documents.
+#[must_use]
+pub fn harness_with(
+    config: Arc<Config>,
+    store: &Arc<SqliteStore>,
+    models: ModelCatalogue,
+    sandbox: Arc<dyn SandboxProvider>,
+    converter: Converter,
+) -> Arc<Harness> {
+    let tools = BuiltinTools::new(sandbox.clone(), ToolLimits::from(&*config.section::<SandboxConfig>()), converter);
     let time_zone = std::env::var("DEER_FLOW_DATE_TIMEZONE").ok().filter(|v| !v.is_empty());
-    Ok(Arc::new(Harness::new(config, models, sandbox, tools, time_zone).with_ports(HarnessPorts::of(store))))
+    Arc::new(Harness::new(config, models, sandbox, tools, time_zone).with_ports(HarnessPorts::of(store)))
 }

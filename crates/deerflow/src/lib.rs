@@ -16,16 +16,24 @@
 //!   model and the tools.
 //! * A [`StepLog`](prelude::StepLog) keeps every step; [`SqliteStore`](prelude::SqliteStore) is one on disk.
 //!
+//! That is one agent in your hands. A whole installation (threads, durable runs, uploads, artifacts, goals; what `deerflow serve`
+//! shows over HTTP) in your process is a [`DeerFlowClient`](client::DeerFlowClient).
+//!
 //! The `examples/` of this crate show each of these; all of them run without a network, on the built-in offline model.
 
 pub mod assembly;
+mod children;
+pub mod client;
 
+pub use children::answer_children;
 pub use deerflow_agent as agent;
 pub use deerflow_config as config;
 pub use deerflow_core as core;
 pub use deerflow_harness as harness;
 pub use deerflow_models as models;
+pub use deerflow_runtime as runtime;
 pub use deerflow_sandbox as sandbox;
+pub use deerflow_service as service;
 pub use deerflow_store as store;
 pub use deerflow_tools as tools;
 
@@ -36,7 +44,8 @@ use tokio_util::sync::CancellationToken;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{conversation, conversation_with, say};
+    pub use crate::client::{ClientError, DeerFlowClient, RunStream};
+    pub use crate::{answer_children, conversation, conversation_with, say};
     pub use deerflow_agent::{Agent, Flow, Hook, JumpTarget, Middleware, ModelNext, Outcome, RunContext, Start};
     pub use deerflow_agent::{EphemeralLog, ToolNext, ToolOutcome, ToolRequest, middleware::HookResult};
     pub use deerflow_core::ports::StepLog;

@@ -59,3 +59,11 @@ fn resume() {
     let text = run("resume");
     assert!(text.contains("first run: cancelled\nresumed: Success, [\"human\", \"ai\"]"), "{text}");
 }
+
+#[test]
+fn embedded_client() {
+    let text = run("embedded_client");
+    assert!(text.contains("Successfully uploaded 1 file(s): /mnt/user-data/uploads/minutes.md"), "{text}");
+    assert!(text.contains("a second turn: success, many pieces, state shown: true"), "{text}");
+    assert!(text.contains("questions asked: 2\nthe newest of the history is the state: true"), "{text}");
+}

@@ -1,8 +1,5 @@
 //! Runs: created, followed, joined, stopped.
 
-mod admit;
-mod body;
-mod context;
 mod create;
 mod follow;
 mod join;
@@ -15,11 +12,16 @@ mod thread_stream;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use deerflow_core::ports::{RunRepo as _, RunRow, ThreadRepo as _};
+use axum::http::HeaderMap;
+use deerflow_core::ports::RunRow;
 use deerflow_core::{RunId, ThreadId};
+use deerflow_service::RunBody;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// Header by which a client says that two requests are one.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -62,10 +64,26 @@ struct OfThread {
 
 /// A run of this caller's thread. What is somebody else's is as if it were not there.
 async fn find(app: &AppState, caller: &Caller, thread_id: &ThreadId, run_id: &RunId) -> Result<RunRow, ApiError> {
-    if app.store.thread(&caller.user_id, thread_id).await?.is_none() {
-        return Err(ApiError::no_thread(thread_id));
+    Ok(app.service.own_run(&caller.user_id, thread_id, run_id).await?)
+}
+
+/// Admits the run that a body describes.
+async fn admit(
+    app: &AppState,
+    caller: &Caller,
+    thread_id: &ThreadId,
+    body: RunBody,
+    headers: &HeaderMap,
+    create_thread: bool,
+) -> Result<RunRow, ApiError> {
+    let key = idempotency_key(headers)?;
+    Ok(app.service.admit(&caller.asking(), thread_id, body, key, create_thread).await?)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) => Ok(Some(key.to_owned())),
+        Err(_) => Err(ApiError::bad_request("The Idempotency-Key is not plain text")),
     }
-    let row = app.store.run(run_id).await?;
-    row.filter(|row| row.thread_id == *thread_id && row.user_id == caller.user_id)
-        .ok_or_else(|| ApiError::not_found(format!("Run {run_id} not found")))
 }

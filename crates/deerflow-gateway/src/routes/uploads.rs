@@ -1,7 +1,6 @@
 //! Files that users give to a thread.
 
 mod delete;
-mod file;
 mod list;
 mod receive;
 

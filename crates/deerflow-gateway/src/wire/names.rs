@@ -1,14 +1,6 @@
-//! File names in addresses and headers.
+//! File names in headers.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-/// Everything but what RFC 3986 lets stand.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// A name as a part of an address.
-pub(crate) fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, ENCODED).to_string()
-}
+use deerflow_service::encoded;
 
 /// Value of `Content-Disposition`; `kind` is `inline` or `attachment`. Any name is safe in it: one that is not plain ASCII is
 /// there twice, as RFC 6266 §5 has it for clients that read the old form only.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agents;
+mod alike;
 mod artifacts;
 mod assist;
 mod auth;

@@ -15,6 +15,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// Configuration of an installation with this model.
+pub(crate) fn config(model: &ScriptedModel) -> String {
+    format!(
+        "models:\n  - name: scripted\n    use: openai\n    model: scripted-1\n    base_url: {}\n    api_key: test-key-123456\n\
+         sandbox:\n  use: host\n  allow_host_bash: true\nllm_call:\n  retry_base_delay_ms: 10\n  retry_cap_delay_ms: 20\n",
+        model.base_url()
+    )
+}
+
 /// A running gateway; it stops when dropped.
 pub(crate) struct Gateway {
     pub(crate) url: String,
@@ -42,12 +51,7 @@ impl Gateway {
         let auth = if yaml.contains("auth:") { "" } else { "auth:\n  enabled: false\n" };
         let model = ScriptedModel::start().await;
         let home = temp_home();
-        let config = format!(
-            "models:\n  - name: scripted\n    use: openai\n    model: scripted-1\n    base_url: {}\n    api_key: test-key-123456\n\
-             sandbox:\n  use: host\n  allow_host_bash: true\nllm_call:\n  retry_base_delay_ms: 10\n  retry_cap_delay_ms: 20\n{auth}{yaml}",
-            model.base_url()
-        );
-        let file = home.write("config.yaml", config);
+        let file = home.write("config.yaml", format!("{}{auth}{yaml}", config(&model)));
         let env = [("DEER_FLOW_HOME".to_owned(), home.path().display().to_string())];
         let config = Loader::new(sections(assembly::sections())).env(env).cwd(home.path()).file(file).load().unwrap();
         let config = Arc::new(config);

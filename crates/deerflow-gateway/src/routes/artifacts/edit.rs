@@ -1,6 +1,6 @@
 //! Changes a delivered file.
 
-use super::{ArtifactPath, EDITABLE, Place, place, told};
+use super::ArtifactPath;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -9,6 +9,7 @@ use crate::routes::threads::{is_busy, own_thread};
 use axum::extract::State;
 use axum::http::StatusCode;
 use deerflow_sandbox::{EntryKind, Expect, OUTPUTS, SandboxError};
+use deerflow_service::{EDITABLE, Place, told};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -61,7 +62,7 @@ pub(super) async fn edit(
     if edit.content.len() as u64 > EDITABLE {
         return Err(too_large());
     }
-    let Place { sandbox, path: virtual_path } = place(&app, &caller, &thread_id, &path).await?;
+    let Place { sandbox, path: virtual_path } = app.service.place(&caller.user_id, &thread_id, &path).await?;
     let inside = virtual_path.as_str().strip_prefix(OUTPUTS).and_then(|rest| rest.strip_prefix('/'));
     let Some(inside) = inside.filter(|rest| !rest.is_empty()) else {
         return Err(ApiError::bad_request("Only files in mnt/user-data/outputs/ can be changed"));
@@ -84,7 +85,7 @@ pub(super) async fn edit(
     }
     let old = sandbox.read_bytes(&virtual_path, EDITABLE).await.map_err(|error| match error {
         SandboxError::TooLarge { .. } => too_large(),
-        error => told(error, &path),
+        error => told(error, &path).into(),
     })?;
     if old.contains(&0) || edit.content.contains('\0') || std::str::from_utf8(&old).is_err() {
         return Err(no_text());
@@ -95,7 +96,7 @@ pub(super) async fn edit(
         SandboxError::Changed { .. } => {
             ApiError::new(StatusCode::PRECONDITION_FAILED, "Artifact changed since it was opened")
         }
-        error => told(error, &path),
+        error => told(error, &path).into(),
     })?;
     Ok(axum::Json(Edited { path: virtual_path.to_string(), sha256: written.sha256, size: written.size }))
 }

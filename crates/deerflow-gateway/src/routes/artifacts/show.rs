@@ -1,9 +1,8 @@
 //! Shows or downloads a file.
 
-use super::kind::{is_active, media_type};
+use super::ArtifactPath;
 use super::ranges::{self, Ranges};
-use super::source::{Piece, Source, body};
-use super::{ArtifactPath, EDITABLE, Place, member, place, told};
+use super::source::{Piece, body};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -14,15 +13,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use deerflow_sandbox::{SandboxError, ThreadFiles, VirtualPath};
+use deerflow_service::{Artifact, is_active};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::sync::Arc;
 use utoipa::IntoParams;
-
-/// Bytes looked at to tell text from other files.
-const START: u64 = 8192;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -30,17 +23,6 @@ const START: u64 = 8192;
 pub(super) struct How {
     /// Save it rather than show it.
     download: bool,
-}
-
-/// A file that can be sent.
-struct Found {
-    name: String,
-    source: Source,
-    size: u64,
-    media_type: String,
-    etag: String,
-    /// Seconds since 1970; none for what is in an archive.
-    modified: Option<i64>,
 }
 
 /// Show a file of a thread
@@ -59,58 +41,10 @@ pub(super) async fn show(
     Query(how): Query<How>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Place { sandbox, path: virtual_path } = place(&app, &caller, &thread_id, &path).await?;
-    let no_files = || ApiError::new(StatusCode::NOT_IMPLEMENTED, "Files of this sandbox are not on this machine");
-    let files = sandbox.files().ok_or_else(no_files)?;
-    let found = tokio::task::spawn_blocking(move || open(&files, &virtual_path, &path)).await;
-    answer(found.map_err(|error| ApiError::internal(&error))??, &how, &headers)
+    answer(app.service.artifact(&caller.user_id, &thread_id, &path).await?, &how, &headers)
 }
 
-fn open(files: &Arc<ThreadFiles>, virtual_path: &VirtualPath, path: &str) -> Result<Found, ApiError> {
-    let unreadable = |error: std::io::Error| ApiError::internal(&error);
-    match files.open(virtual_path) {
-        Ok((mut file, stat)) => {
-            let mut start = Vec::new();
-            (&file).take(START).read_to_end(&mut start).map_err(unreadable)?;
-            let name = virtual_path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-            file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-            let etag = if stat.size <= EDITABLE {
-                let mut bytes = Vec::new();
-                (&file).take(EDITABLE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-                hex(&Sha256::digest(&bytes))
-            } else {
-                // Reading all of a large file for each of its ranges would cost more than it tells.
-                hex(&Sha256::digest(format!("{}-{}", stat.modified_ms, stat.size)))[..32].to_owned()
-            };
-            Ok(Found {
-                media_type: media_type(&name, &start),
-                name,
-                source: Source::File(tokio::fs::File::from_std(file)),
-                size: stat.size,
-                etag,
-                modified: Some(stat.modified_ms.div_euclid(1000)),
-            })
-        }
-        Err(error @ (SandboxError::NotFound { .. } | SandboxError::NotDirectory { .. })) => {
-            let Some((archive, inner)) = member::split(virtual_path.as_str()) else { return Err(told(error, path)) };
-            let archive = files.parse(archive).map_err(|error| told(error, path))?;
-            let (file, stat) = files.open(&archive).map_err(|error| told(error, path))?;
-            let bytes = member::read(file, stat.size, inner, path)?;
-            let name = inner.rsplit('/').next().unwrap_or(inner).to_owned();
-            Ok(Found {
-                media_type: media_type(&name, &bytes[..bytes.len().min(8192)]),
-                name,
-                size: bytes.len() as u64,
-                etag: hex(&Sha256::digest(&bytes)),
-                source: Source::Memory(bytes.into()),
-                modified: None,
-            })
-        }
-        Err(error) => Err(told(error, path)),
-    }
-}
-
-fn answer(found: Found, how: &How, asked: &HeaderMap) -> Result<Response, ApiError> {
+fn answer(found: Artifact, how: &How, asked: &HeaderMap) -> Result<Response, ApiError> {
     let etag = format!("\"{}\"", found.etag);
     let text = |name: header::HeaderName| asked.get(name).and_then(|value| value.to_str().ok());
     let active = is_active(&found.media_type);
@@ -152,7 +86,7 @@ fn answer(found: Found, how: &How, asked: &HeaderMap) -> Result<Response, ApiErr
             set_type(&mut headers, &found.media_type);
             headers.insert(header::CONTENT_LENGTH, size.into());
             let pieces = vec![Piece::Range { first: 0, count: size }];
-            Ok((StatusCode::OK, headers, body(found.source, pieces)).into_response())
+            Ok((StatusCode::OK, headers, body(found.source.into(), pieces)).into_response())
         }
         Ranges::Unsatisfiable => {
             set_range(&mut headers, &format!("bytes */{size}"));
@@ -164,7 +98,7 @@ fn answer(found: Found, how: &How, asked: &HeaderMap) -> Result<Response, ApiErr
             set_range(&mut headers, &format!("bytes {first}-{}/{size}", first + count - 1));
             headers.insert(header::CONTENT_LENGTH, count.into());
             let pieces = vec![Piece::Range { first, count }];
-            Ok((StatusCode::PARTIAL_CONTENT, headers, body(found.source, pieces)).into_response())
+            Ok((StatusCode::PARTIAL_CONTENT, headers, body(found.source.into(), pieces)).into_response())
         }
         Ranges::Parts(parts) => {
             let boundary = uuid::Uuid::new_v4().simple().to_string();
@@ -186,7 +120,7 @@ fn answer(found: Found, how: &How, asked: &HeaderMap) -> Result<Response, ApiErr
             pieces.push(Piece::Text(Bytes::from(end)));
             set_type(&mut headers, &format!("multipart/byteranges; boundary={boundary}"));
             headers.insert(header::CONTENT_LENGTH, length.into());
-            Ok((StatusCode::PARTIAL_CONTENT, headers, body(found.source, pieces)).into_response())
+            Ok((StatusCode::PARTIAL_CONTENT, headers, body(found.source.into(), pieces)).into_response())
         }
     }
 }
@@ -207,12 +141,4 @@ fn set_range(headers: &mut HeaderMap, value: &str) {
 fn http_date(seconds: i64) -> Option<String> {
     let time = jiff::Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
-}
-
-fn hex(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

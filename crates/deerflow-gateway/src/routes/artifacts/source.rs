@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use bytes::Bytes;
+use deerflow_service::ArtifactSource;
 use futures::stream;
 use std::collections::VecDeque;
 use std::io;
@@ -17,6 +18,15 @@ pub(super) enum Source {
     File(File),
     /// Memory.
     Memory(Bytes),
+}
+
+impl From<ArtifactSource> for Source {
+    fn from(source: ArtifactSource) -> Self {
+        match source {
+            ArtifactSource::File(file) => Self::File(File::from_std(file)),
+            ArtifactSource::Memory(bytes) => Self::Memory(bytes.into()),
+        }
+    }
 }
 
 /// A piece of an answer.

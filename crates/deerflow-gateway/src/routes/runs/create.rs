@@ -1,7 +1,6 @@
 //! Creates runs on a thread.
 
-use super::admit::admit;
-use super::body::RunBody;
+use super::admit;
 use super::follow::{Reader, locate, response};
 use super::{InThread, settle};
 use crate::app::AppState;
@@ -13,6 +12,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
+use deerflow_service::RunBody;
 
 /// Create a run
 ///

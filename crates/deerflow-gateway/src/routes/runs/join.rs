@@ -1,6 +1,5 @@
 //! Follows runs that exist.
 
-use super::body::one_or_many;
 use super::follow::{Reader, last_seen, response};
 use super::{OfThread, find, settle};
 use crate::app::AppState;
@@ -11,6 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use deerflow_runtime::StreamMode;
+use deerflow_service::one_or_many;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;

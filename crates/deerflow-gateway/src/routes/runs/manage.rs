@@ -9,12 +9,10 @@ use crate::wire::{Run, Select};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use deerflow_core::RunStatus;
-use deerflow_core::ports::{CancelAction, RunFilter, RunRepo as _, RunRow, ThreadRepo as _, UsageRepo as _};
-use deerflow_runtime::CancelError;
+use deerflow_core::ports::{CancelAction, RunRow};
+use deerflow_service::RunQuery;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 /// Which runs.
@@ -51,39 +49,9 @@ pub(super) async fn list(
     Path(InThread { thread_id }): Path<InThread>,
     Query(listing): Query<Listing>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
-    if app.store.thread(&caller.user_id, &thread_id).await?.is_none() {
-        return Err(ApiError::no_thread(&thread_id));
-    }
-    let status = match listing.status.as_deref().map(statuses) {
-        // A status that no run can have.
-        Some(status) if status.is_empty() => return Ok(Json(Vec::new())),
-        status => status.unwrap_or_default(),
-    };
-    let filter =
-        RunFilter { thread_id: Some(thread_id), status, limit: listing.limit.get(), offset: listing.offset.get() };
-    let rows = app.store.runs(&caller.user_id, filter).await?;
-    let ids: Vec<_> = rows.iter().map(|row| row.run_id.clone()).collect();
-    let mut used = app.store.run_usage(&caller.user_id, &ids).await?;
-    let runs = rows.into_iter().map(|row| {
-        let used = used.remove(&row.run_id);
-        listing.select.of(json!(Run::of(row, used.as_ref())))
-    });
-    Ok(Json(runs.collect()))
-}
-
-/// The statuses that are shown under this name.
-fn statuses(name: &str) -> Vec<RunStatus> {
-    let all = [
-        RunStatus::Queued,
-        RunStatus::Pending,
-        RunStatus::Running,
-        RunStatus::Success,
-        RunStatus::Error,
-        RunStatus::Timeout,
-        RunStatus::Interrupted,
-        RunStatus::RolledBack,
-    ];
-    all.into_iter().filter(|status| status.wire() == name).collect()
+    let query = RunQuery { limit: listing.limit.get(), offset: listing.offset.get(), status: listing.status };
+    let runs = app.service.runs_of(&caller.user_id, &thread_id, query).await?;
+    Ok(Json(runs.into_iter().map(|run| listing.select.of(json!(run))).collect()))
 }
 
 /// Show a run
@@ -94,9 +62,7 @@ pub(super) async fn get(
     State(app): State<AppState>,
     Path(OfThread { thread_id, run_id }): Path<OfThread>,
 ) -> Result<Json<Run>, ApiError> {
-    let row = find(&app, &caller, &thread_id, &run_id).await?;
-    let used: BTreeMap<_, _> = app.store.run_usage(&caller.user_id, std::slice::from_ref(&run_id)).await?;
-    Ok(Json(Run::of(row, used.get(&run_id))))
+    Ok(Json(app.service.run(&caller.user_id, &thread_id, &run_id).await?))
 }
 
 /// Delete a run
@@ -109,8 +75,7 @@ pub(super) async fn delete(
     State(app): State<AppState>,
     Path(OfThread { thread_id, run_id }): Path<OfThread>,
 ) -> Result<StatusCode, ApiError> {
-    find(&app, &caller, &thread_id, &run_id).await?;
-    app.store.delete_run(&caller.user_id, &run_id).await?;
+    app.service.delete_run(&caller.user_id, &thread_id, &run_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -157,12 +122,5 @@ pub(super) async fn stop(app: &AppState, row: &RunRow, action: Action, wait: boo
         Action::Interrupt => CancelAction::Interrupt,
         Action::Rollback => CancelAction::Rollback,
     };
-    match app.runs.cancel(&row.run_id, action, wait).await {
-        Ok(_) => Ok(()),
-        Err(CancelError::Store(error)) => Err(error.into()),
-        Err(CancelError::NotFound(id)) => Err(ApiError::not_found(format!("Run {id} not found"))),
-        Err(CancelError::Over { run_id, status }) => {
-            Err(ApiError::conflict(format!("Run {run_id} is not cancellable (status: {})", status.wire())))
-        }
-    }
+    Ok(app.service.stop(row, action, wait).await?)
 }

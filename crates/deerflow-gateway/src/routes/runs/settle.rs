@@ -6,9 +6,7 @@ use crate::error::ApiError;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use deerflow_core::Lineage;
-use deerflow_core::ports::{RunRow, StepLog as _};
-use deerflow_runtime::state_json;
+use deerflow_core::ports::RunRow;
 use futures::{Stream, stream};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -20,13 +18,13 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The response that waits for the end of a run. Its head comes at once, with the place to go on at when it breaks off.
 pub(super) fn response(app: &AppState, row: &RunRow, cancels: bool) -> Result<Response, ApiError> {
-    let guard = app.runs.attach(&row.run_id, cancels);
-    let (state, row_of) = (app.clone(), row.clone());
+    let (service, row_of) = (app.service.clone(), row.clone());
     let stop = app.stop.clone();
     let settled = async move {
-        let body = values(&state, &row_of).await;
-        guard.done();
-        body
+        service.outcome(&row_of, cancels).await.unwrap_or_else(|error| {
+            tracing::error!(run_id = %row_of.run_id, %error, "the end of a run cannot be told");
+            json!({"status": "error", "error": "Internal Server Error"})
+        })
     };
     let body = blanks_until(Box::pin(settled));
     let body = futures::StreamExt::take_until(body, stop.cancelled_owned());
@@ -34,25 +32,6 @@ pub(super) fn response(app: &AppState, row: &RunRow, cancels: bool) -> Result<Re
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     locate(&mut response, row, "join")?;
     Ok(response)
-}
-
-/// Values at the end of the run; how it ended when there are none.
-async fn values(app: &AppState, row: &RunRow) -> Value {
-    let ended = match app.runs.wait(&row.run_id).await {
-        Ok(ended) => ended,
-        Err(error) => {
-            tracing::error!(run_id = %row.run_id, %error, "the end of a run cannot be told");
-            return json!({"status": "error", "error": "Internal Server Error"});
-        }
-    };
-    match app.store.load(&Lineage::root(ended.thread_id.clone()), None).await {
-        Ok(Some(head)) => state_json(&head.state),
-        Ok(None) => json!({"status": ended.status.wire(), "error": ended.error}),
-        Err(error) => {
-            tracing::error!(run_id = %row.run_id, %error, "the values of a run cannot be read");
-            json!({"status": ended.status.wire(), "error": "Internal Server Error"})
-        }
-    }
 }
 
 fn blanks_until(value: Pin<Box<dyn Future<Output = Value> + Send>>) -> impl Stream<Item = Bytes> + Send {

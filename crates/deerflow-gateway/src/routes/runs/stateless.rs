@@ -1,7 +1,6 @@
 //! Runs that bring their own thread, and several runs at once.
 
-use super::admit::admit;
-use super::body::{BatchBody, OnCompletionBody, RunBody};
+use super::admit;
 use super::follow::{Reader, locate, response};
 use super::join::Following;
 use super::manage::{Action, stop};
@@ -17,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use deerflow_core::ports::{RunFilter, RunRepo as _, RunRow, ThreadRepo as _};
 use deerflow_core::{RunId, RunStatus, ThreadId};
+use deerflow_service::{BatchBody, OnCompletionBody, RunBody};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};

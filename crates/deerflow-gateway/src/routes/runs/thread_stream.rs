@@ -1,7 +1,6 @@
 //! A thread as a stream: its live run, and every run that comes after it, for as long as somebody reads.
 
 use super::InThread;
-use super::body::one_or_many;
 use super::follow::{Reader, frames, last_seen};
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -14,6 +13,7 @@ use axum::response::Response;
 use deerflow_core::ports::{EventRepo as _, JournalQuery, RunFilter, RunRepo as _, RunRow, ThreadRepo as _};
 use deerflow_core::{RunId, RunStatus, StoreError, ThreadId};
 use deerflow_runtime::{EventId, Frame, StreamMode};
+use deerflow_service::one_or_many;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;

@@ -1,7 +1,6 @@
 //! Goes on from an earlier answer, in a thread of its own.
 
 use super::copy::{copy_files, forked};
-use super::edit::commit;
 use super::{ThreadPath, own_thread};
 use crate::app::AppState;
 use crate::caller::Caller;
@@ -107,7 +106,7 @@ pub(super) async fn branch(
     forked(&app, &caller, fork).await?;
     if let Some(title) = title.filter(|title| at.state.title.as_ref() != Some(title)) {
         let update = StateUpdate { title: Some(title), ..StateUpdate::none() };
-        commit(&app, &caller, &new, StateEdit { update, ..StateEdit::default() }).await?;
+        app.service.commit(&caller.user_id, &new, StateEdit { update, ..StateEdit::default() }).await?;
     }
     Ok(axum::Json(Branched {
         thread_id: new.into(),

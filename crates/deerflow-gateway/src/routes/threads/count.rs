@@ -1,7 +1,5 @@
 //! Counts threads.
 
-use super::by_values::matching;
-use super::filter::{checked, stored_status};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -9,7 +7,6 @@ use crate::extract::OptionalJson;
 use axum::Json;
 use axum::extract::State;
 use deerflow_core::JsonMap;
-use deerflow_core::ports::{ThreadFilter, ThreadQuery, ThreadRepo as _};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -35,12 +32,6 @@ pub(super) async fn count(
     State(app): State<AppState>,
     OptionalJson(count): OptionalJson<Count>,
 ) -> Result<Json<u64>, ApiError> {
-    let filter = ThreadFilter { metadata: checked(count.metadata)?, status: stored_status(count.status), ids: None };
-    match count.values.filter(|values| !values.is_empty()) {
-        None => Ok(Json(app.store.count_threads(&caller.user_id, filter).await?)),
-        Some(values) => {
-            let query = ThreadQuery { filter, ..ThreadQuery::default() };
-            Ok(Json(matching(&app, &caller, &query, &values).await?.len() as u64))
-        }
-    }
+    let counted = app.service.count_threads(&caller.user_id, count.metadata, count.status, count.values).await?;
+    Ok(Json(counted))
 }

@@ -1,7 +1,5 @@
 //! Makes threads.
 
-use super::edit::commit;
-use super::settable;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -9,8 +7,7 @@ use crate::extract::OptionalJson;
 use crate::wire::{Thread, state_update};
 use axum::Json;
 use axum::extract::State;
-use deerflow_core::ports::{StepLog as _, ThreadRepo as _};
-use deerflow_core::{JsonMap, Lineage, ThreadId};
+use deerflow_core::{JsonMap, ThreadId};
 use deerflow_runtime::StateEdit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -90,22 +87,8 @@ pub(super) async fn create(
     let id = new.thread_id.unwrap_or_else(ThreadId::random);
     // All of them are read before anything is made.
     let edits = edits(new.supersteps.unwrap_or_default())?;
-    let (row, is_new) = app.store.create_thread(&caller.user_id, &id, settable(new.metadata)).await?;
-    if !is_new && new.if_exists == Some(IfExists::Raise) {
-        return Err(ApiError::conflict(format!("Thread {id} already exists")));
-    }
-    if !is_new || edits.is_empty() {
-        return Ok(Json(Thread::with_values(row, json!({}))));
-    }
-    for edit in edits {
-        if let Err(error) = commit(&app, &caller, &id, edit).await {
-            app.store.delete_thread(&caller.user_id, &id).await?;
-            return Err(error);
-        }
-    }
-    let head = app.store.load(&Lineage::root(id.clone()), None).await?;
-    let row = app.store.thread(&caller.user_id, &id).await?.unwrap_or(row);
-    Ok(Json(Thread::with_state(row, head.as_ref())))
+    let must_be_new = new.if_exists == Some(IfExists::Raise);
+    Ok(Json(app.service.create_thread(&caller.user_id, id, new.metadata, must_be_new, edits).await?))
 }
 
 fn edits(supersteps: Vec<Superstep>) -> Result<Vec<StateEdit>, ApiError> {

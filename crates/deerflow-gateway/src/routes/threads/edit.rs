@@ -1,17 +1,15 @@
 //! Writes to the state of a thread from outside a run.
 
-use super::state::load;
-use super::{ThreadPath, own_thread, settable};
+use super::{ThreadPath, settable};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Json, Path};
-use crate::wire::{CheckpointChoice, State as ThreadState, Thread, state_update};
+use crate::wire::{CheckpointChoice, State as ThreadState, Thread};
 use axum::extract::State;
-use axum::http::StatusCode;
-use deerflow_core::ports::{Committed, ThreadPatch, ThreadRepo as _};
-use deerflow_core::{CheckpointId, JsonMap, StateUpdate, StoreError, ThreadId};
-use deerflow_runtime::{EditError, StateEdit, update_state};
+use deerflow_core::ports::{ThreadPatch, ThreadRepo as _};
+use deerflow_core::{CheckpointId, JsonMap};
+use deerflow_service::StateWrite;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -53,41 +51,12 @@ pub(super) async fn update(
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
     Json(write): Json<Write>,
 ) -> Result<axum::Json<ThreadState>, ApiError> {
-    own_thread(&app, &caller, &thread_id).await?;
-    let choice = match (write.checkpoint_id, write.checkpoint) {
+    let checkpoint = match (write.checkpoint_id, write.checkpoint) {
         (Some(id), _) => CheckpointChoice::of(id),
         (None, choice) => choice.unwrap_or_default(),
     };
-    if !choice.namespace.is_empty() {
-        let place = json!(["body", "checkpoint", "checkpoint_ns"]);
-        let message = "Only the state of the thread itself can be written, not a sub-agent's";
-        return Err(ApiError::invalid("value_error", place, message, json!(choice.namespace)));
-    }
-    let mut writes = match write.values {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Object(values)) => vec![state_update(values, &["values"])?],
-        Some(Value::Array(list)) => {
-            let read = |value: Value| match value {
-                Value::Object(values) => state_update(values, &["values"]),
-                other => Err(no_object("values", other)),
-            };
-            list.into_iter().map(read).collect::<Result<_, _>>()?
-        }
-        Some(other) => return Err(no_object("values", other)),
-    };
-    if writes.is_empty() {
-        writes.push(StateUpdate::none());
-    }
-    // What stands before the first step is where an empty thread is anyway.
-    let mut at = choice.id.clone().filter(|_| !choice.is_before_first());
-    let mut made = None;
-    for update in writes {
-        let edit = StateEdit { at: at.take(), as_node: write.as_node.clone(), update, ..StateEdit::default() };
-        made = commit(&app, &caller, &thread_id, edit).await?.checkpoint_id;
-    }
-    let choice = made.map(CheckpointChoice::of).unwrap_or_default();
-    let checkpoint = load(&app, &thread_id, &choice).await?;
-    Ok(axum::Json(ThreadState::new(&thread_id, "", checkpoint.as_ref())))
+    let write = StateWrite { values: write.values, checkpoint, as_node: write.as_node };
+    Ok(axum::Json(app.service.write_state(&caller.user_id, &thread_id, write).await?))
 }
 
 /// Change the metadata of a thread, through its state
@@ -102,32 +71,4 @@ pub(super) async fn patch(
     let patch = ThreadPatch { metadata: settable(Some(metadata)), ..ThreadPatch::default() };
     let row = app.store.patch_thread(&caller.user_id, &thread_id, patch).await?;
     Ok(axum::Json(Thread::with_values(row, json!({}))))
-}
-
-fn no_object(name: &str, input: Value) -> ApiError {
-    ApiError::invalid("dict_type", json!(["body", name]), "Input should be a valid dictionary", input)
-}
-
-/// Edits the state of the caller's thread.
-pub(super) async fn commit(
-    app: &AppState,
-    caller: &Caller,
-    id: &ThreadId,
-    edit: StateEdit,
-) -> Result<Committed, ApiError> {
-    let as_node = edit.as_node.clone();
-    update_state(app.store.as_ref(), &caller.user_id, id, edit).await.map_err(|error| match error {
-        EditError::Store(StoreError::ThreadBusy { .. }) => {
-            ApiError::conflict("Thread has a run in flight. Update state after the run finishes.")
-        }
-        EditError::Store(StoreError::StaleParent { .. }) => {
-            ApiError::conflict("The thread was changed meanwhile. Read it again.")
-        }
-        EditError::Store(error) => error.into(),
-        EditError::State(error) => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()),
-        error @ EditError::UnknownNode(_) => {
-            ApiError::invalid("value_error", json!(["body", "as_node"]), error.to_string(), json!(as_node))
-        }
-        error @ EditError::NotLast { .. } => ApiError::conflict(error.to_string()),
-    })
 }

@@ -1,6 +1,6 @@
 //! Shows a thread.
 
-use super::{ThreadPath, own_thread};
+use super::ThreadPath;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -8,8 +8,6 @@ use crate::extract::Path;
 use crate::wire::Thread;
 use axum::Json;
 use axum::extract::State;
-use deerflow_core::Lineage;
-use deerflow_core::ports::StepLog as _;
 
 /// Show a thread
 ///
@@ -21,7 +19,5 @@ pub(super) async fn get(
     State(app): State<AppState>,
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
 ) -> Result<Json<Thread>, ApiError> {
-    let row = own_thread(&app, &caller, &thread_id).await?;
-    let head = app.store.load(&Lineage::root(thread_id), None).await?;
-    Ok(Json(Thread::with_state(row, head.as_ref())))
+    Ok(Json(app.service.thread(&caller.user_id, &thread_id).await?))
 }

@@ -1,29 +1,15 @@
 //! The goal of a thread.
 
-use super::edit::commit;
-use super::{ThreadPath, not_foreign};
+use super::ThreadPath;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Bounded, Json, Path};
 use axum::extract::State;
-use axum::http::StatusCode;
-use deerflow_core::ports::{StepLog as _, ThreadRepo as _};
-use deerflow_core::{JsonMap, Lineage, ThreadId};
-use deerflow_harness::goal::{GoalError, MAX_CONTINUATIONS, MAX_OBJECTIVE_CHARS, clear, new_goal, set};
-use deerflow_runtime::StateEdit;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use deerflow_harness::goal::MAX_CONTINUATIONS;
+use deerflow_service::Goal;
+use serde::Deserialize;
 use utoipa::ToSchema;
-
-/// The goal that is worked on.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Goal {
-    /// `objective, status, created_at, updated_at, continuation_count, max_continuations, no_progress_count,
-    /// max_no_progress_continuations, last_evaluation?`; null when there is none.
-    #[schema(value_type = Option<Object>)]
-    goal: Value,
-}
 
 /// A goal to be set.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -51,8 +37,7 @@ pub(super) async fn get(
     State(app): State<AppState>,
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
 ) -> Result<axum::Json<Goal>, ApiError> {
-    not_foreign(&app, &caller, &thread_id).await?;
-    shown(&app, thread_id).await
+    Ok(axum::Json(app.service.goal(&caller.user_id, &thread_id).await?))
 }
 
 /// Set the goal of a thread
@@ -66,20 +51,8 @@ pub(super) async fn put(
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
     Json(new): Json<NewGoal>,
 ) -> Result<axum::Json<Goal>, ApiError> {
-    let goal = new_goal(&new.objective, Some(new.max_continuations.get())).map_err(|error| {
-        let (kind, message) = match error {
-            GoalError::Empty => ("string_too_short", "String should have at least 1 character".to_owned()),
-            GoalError::TooLong(_) => {
-                ("string_too_long", format!("String should have at most {MAX_OBJECTIVE_CHARS} characters"))
-            }
-        };
-        let shown: String = new.objective.chars().take(200).collect();
-        ApiError::invalid(kind, json!(["body", "objective"]), message, json!(shown))
-    })?;
-    app.store.create_thread(&caller.user_id, &thread_id, JsonMap::new()).await?;
-    let edit = StateEdit { update: set(goal), ..StateEdit::default() };
-    commit(&app, &caller, &thread_id, edit).await.map_err(|error| in_flight(error, "Set the goal"))?;
-    shown(&app, thread_id).await
+    let most = new.max_continuations.get();
+    Ok(axum::Json(app.service.set_goal(&caller.user_id, &thread_id, &new.objective, most).await?))
 }
 
 /// End the goal of a thread
@@ -92,29 +65,5 @@ pub(super) async fn delete(
     State(app): State<AppState>,
     Path(ThreadPath { thread_id }): Path<ThreadPath>,
 ) -> Result<axum::Json<Goal>, ApiError> {
-    not_foreign(&app, &caller, &thread_id).await?;
-    let none = axum::Json(Goal { goal: Value::Null });
-    if app.store.thread(&caller.user_id, &thread_id).await?.is_none() {
-        return Ok(none);
-    }
-    let head = app.store.load(&Lineage::root(thread_id.clone()), None).await?;
-    if head.is_none_or(|head| head.state.goal.is_none()) {
-        return Ok(none);
-    }
-    let edit = StateEdit { update: clear(), ..StateEdit::default() };
-    commit(&app, &caller, &thread_id, edit).await.map_err(|error| in_flight(error, "Clear the goal"))?;
-    Ok(none)
-}
-
-async fn shown(app: &AppState, id: ThreadId) -> Result<axum::Json<Goal>, ApiError> {
-    let head = app.store.load(&Lineage::root(id), None).await?;
-    let goal = head.and_then(|head| head.state.goal);
-    Ok(axum::Json(Goal { goal: json!(goal) }))
-}
-
-fn in_flight(error: ApiError, what: &str) -> ApiError {
-    if error.status == StatusCode::CONFLICT {
-        return ApiError::conflict(format!("Thread has a run in flight. {what} after the run finishes."));
-    }
-    error
+    Ok(axum::Json(app.service.clear_goal(&caller.user_id, &thread_id).await?))
 }

@@ -1,13 +1,12 @@
 //! Deletes many threads.
 
-use super::delete::remove;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use deerflow_core::ThreadId;
+use deerflow_service::RefusalKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -61,10 +60,10 @@ pub(super) async fn prune(
     }
     let mut pruned_count = 0;
     for id in &prune.thread_ids {
-        match remove(&app, &caller, id).await {
-            Ok(()) => pruned_count += 1,
-            Err(error) if matches!(error.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {}
-            Err(error) => return Err(error),
+        match app.service.delete_thread(&caller.user_id, id).await {
+            Ok(_) => pruned_count += 1,
+            Err(error) if matches!(error.kind, RefusalKind::NotFound | RefusalKind::Conflict) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(axum::Json(Pruned { pruned_count }))

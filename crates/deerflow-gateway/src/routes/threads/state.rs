@@ -1,14 +1,13 @@
 //! The state of a thread.
 
-use super::{ThreadPath, own_thread};
+use super::ThreadPath;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Json, Path, Query};
 use crate::wire::{CheckpointChoice, Select, State as ThreadState};
 use axum::extract::State;
-use deerflow_core::ports::{Checkpoint, StepLog as _};
-use deerflow_core::{CheckpointId, Lineage, ThreadId};
+use deerflow_core::{CheckpointId, ThreadId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -92,21 +91,5 @@ async fn show_state(
     choice: &CheckpointChoice,
     select: &Select,
 ) -> Result<axum::Json<Value>, ApiError> {
-    own_thread(app, caller, id).await?;
-    let checkpoint = load(app, id, choice).await?;
-    let state = ThreadState::new(id, &choice.namespace, checkpoint.as_ref());
-    Ok(axum::Json(select.of(json!(state))))
-}
-
-/// The checkpoint that a client chose; none for the state before the first step.
-pub(super) async fn load(
-    app: &AppState,
-    id: &ThreadId,
-    choice: &CheckpointChoice,
-) -> Result<Option<Checkpoint>, ApiError> {
-    if choice.is_before_first() {
-        return Ok(None);
-    }
-    let lineage = Lineage { thread_id: id.clone(), namespace: choice.namespace.clone() };
-    Ok(app.store.load(&lineage, choice.id.as_ref()).await?)
+    Ok(axum::Json(select.of(json!(app.service.state(&caller.user_id, id, choice).await?))))
 }

@@ -1,6 +1,5 @@
 //! Takes files in.
 
-use super::file::File;
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -10,9 +9,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::extract::multipart::{Field, Multipart, MultipartRejection};
 use axum::http::StatusCode;
-use deerflow_documents::{Existing, Incoming, StageOptions, UploadError, UploadLimits, stage_open_files};
-use deerflow_sandbox::{SandboxError, ThreadPaths};
-use serde::Serialize;
+use deerflow_documents::{Incoming, UploadLimits};
+use deerflow_service::Uploaded;
 use std::io::{Seek as _, SeekFrom};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -21,20 +19,6 @@ use utoipa::ToSchema;
 
 /// Fields of a form that are no files, before it is refused.
 const OTHER_FIELDS: usize = 100;
-
-/// Files that were taken in.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Uploaded {
-    /// False when a file was skipped.
-    success: bool,
-    /// The files.
-    files: Vec<File>,
-    /// The outcome in words.
-    #[schema(example = "Successfully uploaded 1 file(s)")]
-    message: String,
-    /// Names that something else than a plain file stands in the way of.
-    skipped_files: Vec<String>,
-}
 
 /// Files to be taken in.
 #[derive(ToSchema)]
@@ -63,38 +47,7 @@ pub(super) async fn receive(
     let form = form.map_err(|_| ApiError::bad_request("No files provided"))?;
     let limits = (*app.config.section::<UploadLimits>()).clone();
     let files = collect(&app, form, &limits).await?;
-    if files.is_empty() {
-        return Err(ApiError::bad_request("No files provided"));
-    }
-    let (user, thread) = (caller.user_id.as_str(), thread_id.as_str());
-    // The sandbox makes the folders for its user.
-    app.harness.sandbox().acquire(user, thread).await.map_err(refuse)?;
-    let paths = ThreadPaths::new(app.config.home(), user, thread).map_err(refuse)?;
-    let options = StageOptions {
-        limits,
-        converter: Some(app.harness.converter().clone()),
-        owner: app.harness.sandbox().file_owner(),
-        existing: Existing::Replace,
-    };
-    let staged = stage_open_files(files, &paths.uploads(), &options).await.map_err(|error| match error {
-        UploadError::FileTooLarge { path, .. } => too_large(&path.display()),
-        UploadError::TotalTooLarge { .. } => total_too_large(),
-        UploadError::TooManyFiles { limit, .. } => too_many(limit),
-        error => ApiError::internal(&error),
-    })?;
-    let file = |upload: deerflow_documents::Upload| {
-        let mut file = File::new(&thread_id, upload.filename, upload.size)
-            .called(upload.original_filename)
-            .with_markdown(&thread_id, upload.markdown_file);
-        file.warning = upload.warning;
-        file
-    };
-    let files: Vec<File> = staged.uploads.into_iter().map(file).collect();
-    let mut message = format!("Successfully uploaded {} file(s)", files.len());
-    if !staged.skipped.is_empty() {
-        message = format!("{message}; skipped {} unsafe file(s)", staged.skipped.len());
-    }
-    Ok(Json(Uploaded { success: staged.skipped.is_empty(), files, message, skipped_files: staged.skipped }))
+    Ok(Json(app.service.upload(&caller.user_id, &thread_id, files).await?))
 }
 
 /// Reads the form into files without a name, which the system removes when they are closed, whatever happens.
@@ -163,10 +116,6 @@ async fn chunk(field: &mut Field<'_>, wait: Duration) -> Result<Option<bytes::By
 fn count(total: u64, more: usize, limits: &UploadLimits) -> Result<u64, ApiError> {
     let total = total.saturating_add(more as u64);
     if total > limits.max_total_size { Err(total_too_large()) } else { Ok(total) }
-}
-
-fn refuse(error: SandboxError) -> ApiError {
-    ApiError::internal(&error)
 }
 
 fn on_disk(error: &std::io::Error) -> ApiError {

@@ -34,6 +34,9 @@ async fn the_logs_of_a_whole_login_tell_no_secret() {
     let subscriber =
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
+    // While there is one subscriber, tracing asks the thread at hand what interests it: another test's thread would turn off what
+    // this one wants to hear. With two it asks both.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let signing = "a signing key of more than thirty-two characters";
     let internal = "an internal token of some length";
     let variables = [("AUTH_JWT_SECRET", signing), ("DEER_FLOW_INTERNAL_AUTH_TOKEN", internal)];
