@@ -111,7 +111,8 @@ impl Corpus {
                 self.push(source, kind, &line.place, &text, cells);
             }
         }
-        self.tables.push(start..self.units.len());
+        // One with nothing in its cells is none.
+        self.tables.extend((start < self.units.len()).then_some(start..self.units.len()));
     }
 
     fn paragraph(&mut self, source: usize, block: &[Line]) {

@@ -55,6 +55,17 @@ fn much_noise_and_much_prose_are_worked_off() {
 }
 
 #[test]
+fn a_table_with_nothing_in_it_is_none() {
+    for table in ["| | |", "|---|", "| Cause |\n|---|", "|\n|\n", "| - |\n\n| Cause | Share |\n|---|---|\n| | |"] {
+        for before in ["", "Sales fell because prices rose.\n\n"] {
+            let text = format!("{before}{table}");
+            let answer = World::new().ask("Why? Write a report", &[("any.txt", Some(&text))]);
+            assert!(answer.contains("any.txt"), "{text:?}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn the_same_conversation_gives_the_same_answer() {
     let run = || {
         let mut world = World::new();
